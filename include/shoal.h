@@ -1,0 +1,90 @@
+/* libshoal: elastic, exact, data-parallel training for programs that bring their own maths.
+ *
+ * A job has V slots, fixed for its life. A step computes one gradient per slot; the library decides
+ * which worker computes which slots, adds all V gradients exactly (the result has the same bits
+ * whoever computed what, in any order), and hands every worker the mean. Workers may join, leave
+ * and die at any moment; the final weights are bit-identical to a run on one worker, provided that
+ * computing (step, slot) gives the same bits everywhere: the data and random numbers must depend on
+ * (seed, step, slot) alone, see shoal_sample() and shoal_random().
+ *
+ *     struct shoal *job = shoal_join(&options, error, sizeof error);
+ *     struct shoal_work work;
+ *     while (shoal_next(job, &work)) {
+ *         if (work.kind == SHOAL_COMPUTE) {
+ *             float loss = my_backward(work.step, work.slot, work.gradient);  // fills
+ * gradient[0..n) shoal_submit(job, loss); } else if (work.kind == SHOAL_APPLY) {
+ *             my_optimizer(work.step, work.gradient);                         // mean over slots,
+ * read only
+ *         }
+ *     }
+ *     int status = shoal_close(job);                                          // 0: all steps done,
+ * or left as told
+ *
+ * Threads    Call from one thread. The library runs one more, for the network.
+ * Ownership  Tensors stay the caller's and must outlive the job; the library reads and writes them
+ * only inside shoal_join(), shoal_next() and shoal_close(). work.gradient is the library's, valid
+ * until the next call. Shapes     gradient: all params concatenated in the order given, row-major,
+ * float32. Errors     shoal_join() returns NULL and a sentence. Later faults end the loop;
+ * shoal_close() tells. Standalone Without an agent (no SHOAL_AGENT_FD) the program trains alone:
+ * one worker, all slots, same bits.
+ */
+#ifndef SHOAL_H
+#define SHOAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SHOAL_SLOTS_MAX = 1024, SHOAL_DIMS_MAX = 4 };
+
+struct shoal_tensor {
+    const char *name; /* unique among params and state; goes into checkpoints */
+    float *data;      /* product(shape) values */
+    uint64_t shape[SHOAL_DIMS_MAX];
+    uint32_t dims; /* 0: a scalar */
+};
+
+struct shoal_options {
+    const struct shoal_tensor *params; /* have gradients */
+    const struct shoal_tensor
+        *state; /* optimizer moments and the like: streamed to joiners, in checkpoints */
+    uint32_t param_count, state_count;
+    uint32_t slots;             /* V, 1 .. SHOAL_SLOTS_MAX; 0: SHOAL_SLOTS of the environment */
+    uint64_t steps;             /* 0: SHOAL_STEPS */
+    uint32_t samples_per_slot;  /* for accounting only */
+    const char *checkpoint_dir; /* NULL: SHOAL_CHECKPOINT_DIR; unset: no checkpoints */
+    uint32_t checkpoint_every;  /* steps; 0: SHOAL_CHECKPOINT_EVERY, unset: never */
+};
+
+enum shoal_work_kind { SHOAL_COMPUTE = 1, SHOAL_APPLY };
+
+struct shoal_work {
+    enum shoal_work_kind kind;
+    uint64_t step;   /* 0-based step being computed or applied */
+    uint32_t slot;   /* SHOAL_COMPUTE: 0 .. slots-1 */
+    float *gradient; /* COMPUTE: write here, zeroed before. APPLY: mean over slots, read only */
+    float loss;      /* APPLY: mean loss over slots */
+};
+
+struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, size_t error_bytes);
+bool shoal_next(struct shoal *job,
+                struct shoal_work *ret_work);     /* false: over, see shoal_close() */
+void shoal_submit(struct shoal *job, float loss); /* the gradient asked for is complete */
+int shoal_close(
+    struct shoal *job); /* 0 done or left as told; 1 failed (the sentence went to stderr) */
+
+/* Position in the endless stream of samples of sample i of (step, slot): every sample is used
+ * exactly once. */
+uint64_t shoal_sample(const struct shoal *job, uint64_t step, uint32_t slot, uint32_t i);
+/* Counter-based random bits: the same for the same arguments on every machine (SplitMix64 over the
+ * words). */
+uint64_t shoal_random(uint64_t seed, uint64_t step, uint32_t slot, uint64_t counter);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+#include "base/mem.h"
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t calls;
+static _Atomic uint64_t fail_at; /* value of `calls` whose call fails; 0: never */
+
+static int must_fail(void)
+{
+    uint64_t call = atomic_fetch_add(&calls, 1) + 1;
+    return call == atomic_load(&fail_at);
+}
+
+void mem_fail_at(uint64_t nth)
+{
+    atomic_store(&fail_at, nth == 0 ? 0 : atomic_load(&calls) + nth);
+}
+
+uint64_t mem_calls(void)
+{
+    return atomic_load(&calls);
+}
+
+void *mem_alloc(size_t bytes)
+{
+    return must_fail() ? NULL : malloc(bytes == 0 ? 1 : bytes);
+}
+
+void *mem_zalloc(size_t count, size_t bytes)
+{
+    return must_fail() ? NULL : calloc(count == 0 ? 1 : count, bytes == 0 ? 1 : bytes);
+}
+
+void *mem_realloc(void *block, size_t bytes)
+{
+    return must_fail() ? NULL : realloc(block, bytes == 0 ? 1 : bytes);
+}
+
+char *mem_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = mem_alloc(bytes);
+    return copy == NULL ? NULL : memcpy(copy, text, bytes);
+}
+
+char *mem_printf(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0) return NULL;
+    char *text = mem_alloc((size_t)length + 1);
+    if (text == NULL) return NULL;
+    va_start(args, format);
+    (void)vsnprintf(text, (size_t)length + 1, format, args); /* measured above */
+    va_end(args);
+    return text;
+}
+
+void mem_free(void *block)
+{
+    free(block);
+}

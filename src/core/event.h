@@ -1,0 +1,151 @@
+/* What the core is told: fixed-size records without pointers.
+ *
+ * Role       The only way anything enters the core. The daemon journals each event, commits, then
+ * steps it; the simulator makes them up; replay reads them back. So an event must hold all that a
+ * decision needs: configuration (models, pools, offers) enters as events too. Rules      seq =
+ * previous + 1; now_us never decreases; unused bytes are zero; values are frozen once journaled
+ * (new kinds at the end, POOL_CORE_VERSION raised when meaning changes). Levels     Observations
+ * are levels, not edges: "node 7 is UP", believed until its lease ends. The same event twice
+ * changes nothing the second time; a lost one is repaired by the next. Ids        Names (tenants,
+ * zones, models, jobs) live outside; the core sees small numbers the daemon gave out, except node
+ * keys and worker ids, which the core makes and never uses again.
+ */
+#ifndef SHOAL_CORE_EVENT_H
+#define SHOAL_CORE_EVENT_H
+
+#include <assert.h>
+#include <stdint.h>
+
+enum { POOL_CORE_VERSION = 1, POOL_EVENT_BYTES = 128 };
+
+enum pool_event_kind {
+    POOL_EVENT_TICK = 1,      /* the time of pool_next_wake_us() has come */
+    POOL_EVENT_RESTARTED,     /* journal replayed: ask about everything again */
+    POOL_EVENT_MODEL_DEFINED, /* a device model of the catalog */
+    POOL_EVENT_POOL_DEFINED,  /* a pool: capabilities and hardware */
+    POOL_EVENT_OFFER_CHANGED, /* price or stock of what a provider sells in a zone */
+    POOL_EVENT_JOB_SUBMITTED, /* idempotent by job_id, also after the job ended */
+    POOL_EVENT_JOB_CANCELLED,
+    POOL_EVENT_NODE_OBSERVED,    /* the provider's view of one node key */
+    POOL_EVENT_AGENT_REPORTED,   /* the agent on a node: renews its lease */
+    POOL_EVENT_WORKER_REPORTED,  /* one worker of one job, by its agent */
+    POOL_EVENT_CKPT_DURABLE,     /* a checkpoint of a job is stored and verified */
+    POOL_EVENT_NODE_DRAIN_ASKED, /* an operator wants a node emptied and let go */
+    POOL_EVENT_KIND_END,
+};
+
+enum capacity_kind {
+    CAPACITY_OWNED = 1,
+    CAPACITY_RESERVED,
+    CAPACITY_ON_DEMAND,
+    CAPACITY_SPOT,
+    CAPACITY_KIND_END
+};
+
+enum node_phase {
+    NODE_PHASE_ABSENT = 1, /* the provider knows no such node */
+    NODE_PHASE_PENDING,    /* asked for, not running yet, not billed */
+    NODE_PHASE_UP,         /* running and billed */
+    NODE_PHASE_GONE,       /* was running, is not any more; will never run again */
+    NODE_PHASE_REFUSED, /* the provider said no: `reason` tells; it will not run under this key */
+    NODE_PHASE_END,
+};
+
+enum node_reason { /* why a node is PENDING no more, or will leave */
+                   NODE_REASON_NONE,
+                   NODE_REASON_STOCKOUT, /* no capacity */
+                   NODE_REASON_QUOTA,
+                   NODE_REASON_PREEMPTED, /* the provider took it, with notice or without */
+                   NODE_REASON_CRASHED,   /* the machine failed */
+                   NODE_REASON_RELEASED,  /* we let it go */
+                   NODE_REASON_ERROR,     /* anything else the provider says */
+                   NODE_REASON_END,
+};
+
+enum agent_phase { AGENT_PHASE_JOINED = 1, AGENT_PHASE_LEAVING, AGENT_PHASE_END };
+
+enum worker_phase {
+    WORKER_PHASE_STARTING = 1,
+    WORKER_PHASE_RUNNING,  /* joined its job's generation */
+    WORKER_PHASE_FINISHED, /* exited by itself with status 0: the job is complete */
+    WORKER_PHASE_FAILED,   /* exited by itself with another status or by a signal */
+    WORKER_PHASE_STOPPED,  /* exited because it was told to */
+    WORKER_PHASE_END,
+};
+
+enum job_kind { JOB_KIND_ELASTIC = 1, JOB_KIND_BATCH, JOB_KIND_END };
+
+enum job_class { JOB_CLASS_P0, JOB_CLASS_P1, JOB_CLASS_P2, JOB_CLASS_P3, JOB_CLASS_END };
+
+/* Fixed size, no pointers: journaled, replayed, fuzzed and compared as bytes. */
+struct pool_event {
+    uint64_t seq;
+    int64_t now_us;
+    uint32_t kind;    /* enum pool_event_kind */
+    uint32_t version; /* POOL_CORE_VERSION that may replay this record */
+    union {
+        struct {
+            uint64_t capability_mask; /* bit = index in the daemon's capability table */
+            uint32_t model, ncu_milli, vram_mib, reserved;
+        } model_defined;
+        struct {
+            uint64_t capability_mask, hardware_mask; /* hardware: bit = model */
+            uint32_t pool, vram_min_mib;
+            uint32_t price_threshold_ppm; /* spot above this share of on-demand is drained; 0 =
+                                             1000000 */
+            uint32_t reserved;
+        } pool_defined;
+        struct {
+            uint64_t offer_id;
+            int64_t usd_micros_per_hour;           /* of a whole node, now */
+            int64_t on_demand_usd_micros_per_hour; /* the same node on demand: what the threshold
+                                                      refers to */
+            uint32_t provider, region, zone, model;
+            uint32_t capacity; /* enum capacity_kind */
+            uint32_t device_count, stock_count,
+                hazard_ppm; /* hazard: expected losses per million node-hours */
+        } offer_changed;
+        struct {
+            uint64_t job_id, spec_hash, capability_mask;
+            uint64_t pool_mask; /* pools it may use; 0 = any device with the capabilities */
+            int64_t budget_usd_micros_per_hour; /* 0 = none */
+            int64_t budget_usd_micros;          /* in all; 0 = none */
+            uint32_t vram_min_mib, devices_min, devices_max;
+            uint32_t tenant, project, team, experiment;
+            uint32_t price_threshold_ppm; /* 0 = the pool's */
+            uint32_t region;              /* 0 = any one region; else this one */
+            uint8_t job_class, kind, capacity_mask /* bit = capacity_kind; 0 = any */, reserved;
+        } job_submitted;
+        struct {
+            uint64_t job_id;
+        } job_cancelled;
+        struct {
+            uint64_t node_key;
+            int64_t notice_us;   /* when the provider will take it; 0 = no notice */
+            int64_t up_since_us; /* billing began; 0 = not known */
+            int64_t
+                billed_usd_micros;  /* the provider's meter for this node so far; -1 = not known */
+            uint32_t phase, reason; /* enum node_phase, enum node_reason */
+        } node_observed;
+        struct {
+            uint64_t node_key;
+            uint32_t phase, device_count, model, reserved; /* what the agent found on the machine */
+        } agent_reported;
+        struct {
+            uint64_t node_key, job_id, worker_id, step;
+            uint32_t phase; /* enum worker_phase */
+            int32_t exit_code;
+        } worker_reported;
+        struct {
+            uint64_t job_id, step;
+        } ckpt_durable;
+        struct {
+            uint64_t node_key;
+        } node_drain_asked;
+        uint8_t bytes[POOL_EVENT_BYTES - 24];
+    } u;
+};
+static_assert(sizeof(struct pool_event) == POOL_EVENT_BYTES,
+              "journal record size is a file format");
+
+#endif

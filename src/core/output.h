@@ -1,0 +1,132 @@
+/* What the core says after one event: commands to carry out, decisions with their reasons, ledger
+ * entries.
+ *
+ * Role       Output of pool_step(). The caller owns the struct, the step clears and fills it.
+ * Ids        id = seq << 16 | position: the same on every replay, so it is the idempotency key of a
+ * command and the primary key of a stored decision or entry. Bounds     Each list is bounded; when
+ * a step has more to say it sets pool_next_wake_us() = now and goes on at the next event.
+ */
+#ifndef SHOAL_CORE_OUTPUT_H
+#define SHOAL_CORE_OUTPUT_H
+
+#include <stdint.h>
+
+enum { POOL_COMMANDS_MAX = 64, POOL_DECISIONS_MAX = 64, POOL_ENTRIES_MAX = 64 };
+
+enum pool_command_kind {
+    POOL_COMMAND_ENSURE_NODE = 1, /* make it so, or tell me how it stands */
+    POOL_COMMAND_RELEASE_NODE,    /* after the answer ABSENT or GONE no node with this key ever runs
+                                     again */
+    POOL_COMMAND_OBSERVE_NODE,    /* tell me how it stands */
+    POOL_COMMAND_ENSURE_WORKER,   /* run this worker on this node */
+    POOL_COMMAND_STOP_WORKER,     /* hand over and leave before deadline_us, then it is killed */
+    POOL_COMMAND_KIND_END,
+};
+
+struct pool_command {
+    uint64_t id;
+    uint32_t kind, reason; /* reason: enum decision_reason, why this is wanted */
+    uint64_t job_id, node_key, offer_id, worker_id;
+    int64_t deadline_us; /* STOP_WORKER: when it must be gone; 0 = at once */
+    uint32_t device_count, reserved;
+};
+
+/* Verb of a decision. ORDER: decision_kind, names in codec/names.c */
+enum decision_kind {
+    DECISION_ADMIT = 1,
+    DECISION_REFUSE,
+    DECISION_WAIT,
+    DECISION_BUY,
+    DECISION_PLACE,
+    DECISION_DRAIN,
+    DECISION_RELEASE,
+    DECISION_LOST,
+    DECISION_STOP,
+    DECISION_FINISH,
+    DECISION_KIND_END,
+};
+
+/* Why, with up to three numbers a, b, c whose meaning the sentence gives. The codec prints them:
+ * $a = money per hour, #a = count, @a = time left in seconds (from µs), %a = ppm as percent, ~a =
+ * NCU from milli. Values are frozen once journaled: add at the end. */
+#define DECISION_REASONS(X)                                                                        \
+    X(NONE, "")                                                                                    \
+    X(FITS, "fits: needs #a devices, the pool can reach #b")                                       \
+    X(NO_CAPABILITY, "no device model of the catalog has all the capabilities asked for; drop "    \
+                     "one or add a model")                                                         \
+    X(NO_OFFER, "no offer has these capabilities now; the nearest thing to do is to allow more "   \
+                "capacity kinds or pools")                                                         \
+    X(GANG_TOO_LARGE,                                                                              \
+      "needs #a devices at once, no region can ever reach more than #b; ask for #b or fewer")      \
+    X(BUDGET_TOO_SMALL,                                                                            \
+      "the cheapest way to run #c devices costs $a/h, the budget is $b/h; raise it to $a/h")       \
+    X(LIMIT_JOBS, "the queue holds its limit of #a jobs; wait for one to end or raise jobs_max")   \
+    X(BAD_REQUEST, "the request contradicts itself (devices min #a, max #b)")                      \
+    X(WAIT_CAPACITY, "waits: #a of #b devices are up, the offers that fit are out of stock")       \
+    X(WAIT_BUDGET, "waits: one more node costs $a/h and $b/h of the budget is left")               \
+    X(WAIT_TURN, "waits: #a jobs of a higher class or greater age come first")                     \
+    X(CHEAPEST, "cheapest offer that fits: $a/h for ~c NCU within $b/h left")                      \
+    X(FALLBACK, "spot is gone or above the threshold: takes guaranteed capacity at $a/h")          \
+    X(GANG_READY, "#a of at least #b devices are up")                                              \
+    X(PRICE_ABOVE_THRESHOLD, "price $a/h is above the threshold $b/h")                             \
+    X(NOTICE, "the provider takes the node in @a s")                                               \
+    X(OPERATOR, "an operator asked for it")                                                        \
+    X(PREEMPTED, "the provider took the node without notice")                                      \
+    X(PREEMPTED_NOTICED, "the provider took the node after a notice")                              \
+    X(CRASHED, "the machine failed")                                                               \
+    X(AGENT_SILENT, "the agent has been silent for @a s")                                          \
+    X(BOOT_TIMEOUT, "not up after @a s")                                                           \
+    X(STOCKOUT, "the provider has no capacity; tried again in @a s")                               \
+    X(QUOTA, "the provider's quota is used up; tried again in @a s")                               \
+    X(PROVIDER_ERROR, "the provider answered with an error; tried again in @a s")                  \
+    X(JOB_ENDED, "the job needs it no more")                                                       \
+    X(IDLE, "idle for @a s")                                                                       \
+    X(DONE, "all steps are done, step #a")                                                         \
+    X(CANCELLED, "cancelled by its owner")                                                         \
+    X(WORKER_FAILED, "a worker exited with status #a; restart #b of #c")                           \
+    X(TOO_MANY_FAILURES, "workers failed #a times without a step in between")                      \
+    X(BUDGET_SPENT, "the budget of the job is spent")                                              \
+    X(REGION_CHANGED, "moves to another region: the current one cannot reach #a devices")
+
+enum decision_reason {
+#define X(name, sentence) REASON_##name,
+    DECISION_REASONS(X)
+#undef X
+        DECISION_REASON_END
+};
+
+struct pool_decision {
+    uint64_t id;
+    uint32_t kind, reason;
+    uint64_t job_id, node_key, offer_id; /* 0 = none */
+    int64_t a, b, c;
+};
+
+enum entry_kind {
+    ENTRY_JOB = 1,    /* a job held the devices */
+    ENTRY_OVERHEAD,   /* booting, or draining after the job left */
+    ENTRY_IDLE,       /* up, joined, held by nobody */
+    ENTRY_ADJUSTMENT, /* the provider's final bill minus what we had counted; may be negative */
+    ENTRY_KIND_END,
+};
+
+/* Money of one node over one interval. The sum over a node's entries is the provider's bill for it.
+ */
+struct ledger_entry {
+    uint64_t id;
+    uint64_t node_key, job_id, offer_id;
+    int64_t from_us, to_us, usd_micros;
+    uint32_t kind;
+    uint32_t tenant, project, team, experiment;
+    uint32_t device_count;
+};
+
+struct pool_output {
+    uint32_t command_count, decision_count, entry_count, reserved;
+    uint64_t marks; /* which rare paths this step took: bit = enum pool_mark (marks.h) */
+    struct pool_command commands[POOL_COMMANDS_MAX];
+    struct pool_decision decisions[POOL_DECISIONS_MAX];
+    struct ledger_entry entries[POOL_ENTRIES_MAX];
+};
+
+#endif

@@ -1,0 +1,107 @@
+#!/bin/sh
+# Everything `./do test` runs. One line per check, logs in out/test/, last line "N passed, N failed".
+#   tests/run.sh            all of it
+#   tests/run.sh NAME...    only the checks whose name contains one of the words (see the list below)
+set -u
+cd "$(dirname "$0")/.."
+logs=out/test
+mkdir -p $logs
+passed=0
+failed=0
+words=$*
+fuzz_seconds=${FUZZ_SECONDS:-60} # shared by all fuzzers
+
+wanted() {
+    [ -n "$words" ] || return 0
+    for word in $words; do
+        case $1 in *"$word"*) return 0 ;; esac
+    done
+    return 1
+}
+
+check() { # check NAME COMMAND... : one check, its output in out/test/NAME.log
+    name=$1
+    shift
+    wanted "$name" || return 0
+    started=$(date +%s)
+    if "$@" >$logs/"$name".log 2>&1; then
+        passed=$((passed + 1))
+        echo "ok    $name ($(($(date +%s) - started)) s)"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  $name: the end of $logs/$name.log:"
+        tail -n 25 $logs/"$name".log
+    fi
+}
+
+meson_tests() { # meson_tests NAME DIR ARGUMENT... : counts each test of a Meson run
+    name=$1
+    dir=$2
+    shift 2
+    wanted "$name" || return 0
+    started=$(date +%s)
+    status=0
+    meson test -C "$dir" --no-rebuild --print-errorlogs "$@" >$logs/"$name".log 2>&1 || status=$?
+    ok=$(sed -n 's/^Ok: *//p' $logs/"$name".log | tr -d ' ')
+    bad=$(($(sed -n 's/^Fail: *//p; s/^Unexpected Pass: *//p; s/^Timeout: *//p' $logs/"$name".log | tr '\n' '+')0))
+    [ "$status" = 0 ] || [ "$bad" != 0 ] || bad=1 # a run that broke before its summary
+    passed=$((passed + ${ok:-0}))
+    failed=$((failed + bad))
+    if [ "$bad" = 0 ]; then
+        echo "ok    $name: ${ok:-0} tests ($(($(date +%s) - started)) s)"
+    else
+        echo "FAIL  $name: $bad of $((${ok:-0} + bad)); see $logs/$name.log:"
+        grep -E '^ *[0-9]+/[0-9]+ .*(FAIL|TIMEOUT|ERROR)' $logs/"$name".log | head -n 20
+        tail -n 40 $logs/"$name".log
+    fi
+}
+
+build() { # build DIR COMPILER OPTION...
+    dir=$1
+    compiler=$2
+    shift 2
+    [ -f "$dir/build.ninja" ] || CC=$compiler meson setup "$dir" "$@" || return 1
+    ninja -C "$dir"
+}
+
+fuzz() { # every fuzzer, its share of the time
+    count=0
+    for program in build-fuzz/tests/fuzz/fuzz_*; do
+        [ -x "$program" ] && [ -f "$program" ] && count=$((count + 1))
+    done
+    [ $count -gt 0 ] || { echo "no fuzzers were built"; return 1; }
+    share=$(((fuzz_seconds + count - 1) / count))
+    for program in build-fuzz/tests/fuzz/fuzz_*; do
+        [ -x "$program" ] && [ -f "$program" ] || continue
+        name=${program##*/fuzz_}
+        mkdir -p $logs/corpus/"$name"
+        echo "--- $name, $share s"
+        "$program" -max_total_time=$share -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+            -artifact_prefix=$logs/crash-"$name"- $logs/corpus/"$name" tests/fuzz/corpus/"$name" || return 1
+    done
+}
+
+sanitizers="-Db_sanitize=address,undefined -Db_lundef=false"
+export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1
+
+check layers tests/layers.sh
+check build-gcc build build gcc --buildtype=release
+meson_tests test-gcc build
+check build-clang build build-clang clang --buildtype=debugoptimized
+meson_tests test-clang build-clang --suite unit
+# shellcheck disable=SC2086
+check build-asan build build-asan clang --buildtype=debugoptimized $sanitizers
+meson_tests test-asan build-asan --suite unit --timeout-multiplier 4
+check build-tsan build build-tsan clang --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
+meson_tests test-tsan build-tsan --suite threads --timeout-multiplier 4
+check sim-500-seeds build/shoal sim --seeds 1..500
+check sim-twice build/shoal sim --seeds 501..525 --twice
+check golden-digests tests/golden/digests.sh
+# shellcheck disable=SC2086
+check build-fuzz build build-fuzz clang --buildtype=debugoptimized -Dfuzz=true $sanitizers
+check fuzz fuzz
+check docs-commands tests/e2e/docs_commands.py
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

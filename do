@@ -73,7 +73,7 @@ lint)
     # shellcheck disable=SC2086
     need $lint_packages
     git ls-files '*.[ch]' | xargs clang-format --dry-run --Werror
-    git ls-files -z do '*.sh' .ci/run | xargs -0 shellcheck
+    git ls-files -z -- "do" '*.sh' .ci/run | xargs -0 shellcheck -S warning
     ;;
 clean) rm -rf build build-* out ;;
 shell)

@@ -3,7 +3,7 @@
 #   tests/run.sh            all of it
 #   tests/run.sh NAME...    only the checks whose name contains one of the words (see the list below)
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 logs=out/test
 mkdir -p $logs
 passed=0

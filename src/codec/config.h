@@ -1,0 +1,75 @@
+/* shoal.yaml: what the server is told before it starts. Described for users in docs/config.md.
+ *
+ * Role       Text -> struct config, or the first mistake. No file is opened here: the caller reads
+ *            shoal.yaml, asks config_peek_catalog() which catalog to load on top of the shipped
+ *            one, then calls config_parse() with the finished catalog.
+ * Paths      As written; config_path() resolves one against the folder of shoal.yaml.
+ * Defaults   A file of zero keys is valid: loopback, data folder "shoal-data", no pools, no
+ *            providers, limits and timing of pool_config_default().
+ */
+#ifndef SHOAL_CODEC_CONFIG_H
+#define SHOAL_CODEC_CONFIG_H
+
+#include "codec/catalog.h"
+#include "codec/ids.h"
+#include "core/pool.h"
+
+enum {
+    CONFIG_NAME_BYTES = 64,
+    CONFIG_TEXT_BYTES = 256,
+    CONFIG_POOLS_MAX = 64,
+    CONFIG_PROVIDERS_MAX = 16,
+    CONFIG_OPTIONS_MAX = 16,
+    CONFIG_USE_CASES_MAX = 16,
+};
+
+struct config_pool {
+    char name[CONFIG_NAME_BYTES];
+    struct device_need need;
+    uint64_t hardware_mask;       /* models, by catalog index; 0 = any that has the capabilities */
+    uint32_t price_threshold_ppm; /* 0 = none given (1000000) */
+    uint32_t use_case_count;
+    char use_cases[CONFIG_USE_CASES_MAX][CONFIG_NAME_BYTES];
+};
+
+struct config_option {
+    char key[CONFIG_NAME_BYTES], value[CONFIG_TEXT_BYTES];
+};
+
+struct config_provider {
+    char name[CONFIG_NAME_BYTES];
+    char driver[CONFIG_NAME_BYTES];
+    uint32_t line, option_count; /* line in the file, for the driver's own messages */
+    struct config_option options[CONFIG_OPTIONS_MAX]; /* every other key, as text */
+};
+
+struct config {
+    char listen[CONFIG_TEXT_BYTES]; /* host:port, "127.0.0.1:7070" by default; port 0 = any */
+    char data[CONFIG_TEXT_BYTES];
+    char catalog[CONFIG_TEXT_BYTES]; /* "" = only the shipped one */
+    uint32_t pool_count, provider_count;
+    struct config_pool pools[CONFIG_POOLS_MAX];
+    struct config_provider providers[CONFIG_PROVIDERS_MAX];
+    struct pool_config pool; /* limits and timing; incarnation is left 0 */
+};
+
+/* Only the `catalog` key: "" if there is none. Other mistakes are left to config_parse(). */
+bool config_peek_catalog(const char *file, const char *text, size_t bytes,
+                         char ret_path[CONFIG_TEXT_BYTES], struct error *ret_error) WARN_UNUSED;
+/* struct config is large (about 150 KiB): allocate it. */
+bool config_parse(const struct catalog *catalog, const char *file, const char *text, size_t bytes,
+                  struct config *ret_config, struct error *ret_error) WARN_UNUSED;
+
+bool config_find_pool(const struct config *config, const char *name, uint32_t *ret_index);
+/* NULL if the provider has no such option. */
+const char *config_option(const struct config_provider *provider, const char *key);
+
+/* POOL_DEFINED for one pool under number pool_id (0 .. 63); seq and now_us are left 0. */
+void config_pool_event(const struct config_pool *pool, uint32_t pool_id,
+                       struct pool_event *ret_event);
+
+/* `path` as seen from the folder of `file`: ("etc/shoal.yaml", "data") -> "etc/data"; absolute
+ * paths stay. false if the result does not fit. */
+bool config_path(const char *file, const char *path, char *ret_path, size_t bytes) WARN_UNUSED;
+
+#endif

@@ -1,0 +1,64 @@
+/* job.yaml: what a user submits. Described for users in docs/config.md.
+ *
+ * Role       Text -> struct job_spec, checked as far as one job alone can be (whether the pool can
+ *            ever run it is admission's to say), -> event JOB_SUBMITTED.
+ * Canonical  job_spec_text() writes a spec as one JSON line that job_spec_parse() reads back to the
+ *            same spec. The server stores that text by its hash; the hash does not depend on how
+ *            the user laid the file out.
+ * Units      work_per_slot_us: microseconds on one NCU for one slot of one step, 0 = not known.
+ */
+#ifndef SHOAL_CODEC_JOB_SPEC_H
+#define SHOAL_CODEC_JOB_SPEC_H
+
+#include "codec/catalog.h"
+#include "codec/config.h"
+#include "codec/ids.h"
+#include "codec/text_list.h"
+
+enum {
+    JOB_NAME_BYTES = 64,
+    JOB_PATH_BYTES = 512,
+    JOB_POOLS_MAX = 16,
+    JOB_DEVICES_MAX = 4096,
+    JOB_SLOTS_MAX = 1024, /* SHOAL_SLOTS_MAX of include/shoal.h */
+};
+
+struct job_spec {
+    char name[JOB_NAME_BYTES];
+    char tenant[JOB_NAME_BYTES], project[JOB_NAME_BYTES];
+    char team[JOB_NAME_BYTES], experiment[JOB_NAME_BYTES];
+    uint32_t job_class, kind; /* enum job_class, enum job_kind */
+    struct device_need need;
+    uint32_t devices_min, devices_max;
+    uint32_t pool_count;
+    char pools[JOB_POOLS_MAX][CONFIG_NAME_BYTES];
+    int64_t budget_usd_micros_per_hour, budget_usd_micros; /* 0 = none */
+    uint32_t capacity_mask;                                /* bit = enum capacity_kind; 0 = any */
+    uint32_t price_threshold_ppm;                          /* 0 = the pool's */
+    char region[JOB_NAME_BYTES];                           /* "" = any one region */
+    uint32_t slots, checkpoint_every;
+    uint64_t steps;
+    int64_t work_per_slot_us;
+    struct text_list command; /* argv */
+    struct text_list env;     /* key, value, key, value, ... */
+    char dir[JOB_PATH_BYTES];
+};
+
+/* `config` knows the pools; NULL: pool names are not checked. */
+bool job_spec_parse(const struct catalog *catalog, const struct config *config, const char *file,
+                    const char *text, size_t bytes, struct job_spec *ret_spec,
+                    struct error *ret_error) WARN_UNUSED;
+
+/* One line of JSON from mem_alloc(), the caller's to mem_free(); NULL: out of memory. */
+char *job_spec_text(const struct catalog *catalog, const struct job_spec *spec) WARN_UNUSED;
+uint64_t job_spec_text_hash(const char *text); /* XXH3, never 0 */
+
+/* JOB_SUBMITTED; seq and now_us are left 0 for the caller. false: a name found no number. */
+bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_hash,
+                    id_of_name_fn *id_of, void *id_self, struct pool_event *ret_event,
+                    struct error *ret_error) WARN_UNUSED;
+
+/* Work of the whole job in NCU microseconds: steps * slots * work_per_slot_us; 0 = not known. */
+int64_t job_spec_work_us(const struct job_spec *spec);
+
+#endif

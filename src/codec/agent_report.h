@@ -4,8 +4,9 @@
  *            parsed strictly (unknown members are errors), the reply leniently (they are ignored).
  * Ownership  A parsed struct owns its arrays and strings until *_close(), which leaves it empty;
  *            closing an empty one is fine. A struct built by hand for *_write() borrows everything
- *            (leave `owner` NULL) and needs no close. Strings that are absent are "" or NULL as
- * said. Errors     One sentence that names the member: report: workers[3].step: expected a number.
+ *            (leave `owner` NULL) and needs no close. Absent strings are "", never NULL, after
+ *            parsing; NULL is taken for "" when writing.
+ * Errors     One sentence that names the member: report: workers[3].step: expected a number.
  * Limits     Below; a report above one is refused as a whole.
  */
 #ifndef SHOAL_CODEC_AGENT_REPORT_H

@@ -1,11 +1,11 @@
 /* Words and sentences for the core's enums, and how numbers are printed for people.
  *
- * Names      lower_snake words that appear in JSON, on screen and in filters; frozen once released.
- *            name_*() of a value that is no member gives "unknown" (0 often means "none": "none").
- *            find_*() is the way back; false: no such word.
- * Sentences  reason_format() fills the placeholders of DECISION_REASONS: $a money, #a count, @a
- *            seconds from microseconds, %a percent from ppm, ~a NCU from thousandths.
- * ORDER      Every table here follows its enum in src/core; names_test.c fails when one is short.
+ * Names      lower_snake words (reasons: UPPER_SNAKE, classes: P0) that appear in JSON, on screen
+ * and in filters; frozen once released. name_*() of a value that is no member gives "unknown" (0
+ * often means "none": "none"). find_*() is the way back; false: no such word. Sentences
+ * reason_format() fills the placeholders of DECISION_REASONS: $a money, #a count, @a seconds from
+ * microseconds, %a percent from ppm, ~a NCU from thousandths. ORDER      Every table here follows
+ * its enum in src/core; names_test.c fails when one is short.
  */
 #ifndef SHOAL_CODEC_NAMES_H
 #define SHOAL_CODEC_NAMES_H
@@ -30,7 +30,7 @@ const char *name_job_kind(uint32_t value);       /* "elastic", "batch" */
 const char *name_job_class(uint32_t value);      /* "P0" .. "P3" */
 const char *name_command_kind(uint32_t value);   /* "ensure_node" */
 const char *name_decision_kind(uint32_t value);  /* "buy" */
-const char *name_reason(uint32_t value);         /* enum decision_reason: "price_above_threshold" */
+const char *name_reason(uint32_t value);         /* enum decision_reason: "PRICE_ABOVE_THRESHOLD" */
 const char *name_entry_kind(uint32_t value);     /* "job", "overhead", "idle", "adjustment" */
 const char *name_job_state(uint32_t value);      /* "queued" */
 const char *name_node_state(uint32_t value);     /* "ordered" */

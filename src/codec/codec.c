@@ -1,0 +1,8 @@
+#include "codec/codec.h"
+#include "base/mem.h"
+#include <jansson.h>
+
+void codec_init(void)
+{
+    json_set_alloc_funcs(mem_alloc, mem_free);
+}

@@ -1,0 +1,191 @@
+#include "codec/names.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct words {
+    uint32_t end;
+    const char *const *list; /* [end]; NULL where the enum has no member */
+};
+
+/* ORDER: each list follows its enum. static_assert ties the lengths, names_test.c looks for holes.
+ */
+#define WORDS(name, enum_end, ...)                                                                 \
+    static const char *const name##_list[] = {__VA_ARGS__};                                        \
+    static_assert(sizeof name##_list / sizeof name##_list[0] == (enum_end),                        \
+                  "a member of the enum has no name");                                             \
+    static const struct words name = {(enum_end), name##_list}
+
+WORDS(event_kinds, POOL_EVENT_KIND_END, NULL, "tick", "restarted", "model_defined", "pool_defined",
+      "offer_changed", "job_submitted", "job_cancelled", "node_observed", "agent_reported",
+      "worker_reported", "ckpt_durable", "node_drain_asked");
+WORDS(capacities, CAPACITY_KIND_END, NULL, "owned", "reserved", "on_demand", "spot");
+WORDS(node_phases, NODE_PHASE_END, NULL, "absent", "pending", "up", "gone", "refused");
+WORDS(node_reasons, NODE_REASON_END, "none", "stockout", "quota", "preempted", "crashed",
+      "released", "error");
+WORDS(agent_phases, AGENT_PHASE_END, NULL, "joined", "leaving");
+WORDS(worker_phases, WORKER_PHASE_END, NULL, "starting", "running", "finished", "failed",
+      "stopped");
+WORDS(job_kinds, JOB_KIND_END, NULL, "elastic", "batch");
+WORDS(job_classes, JOB_CLASS_END, "P0", "P1", "P2", "P3");
+WORDS(command_kinds, POOL_COMMAND_KIND_END, NULL, "ensure_node", "release_node", "observe_node",
+      "ensure_worker", "stop_worker");
+WORDS(decision_kinds, DECISION_KIND_END, NULL, "admit", "refuse", "wait", "buy", "place", "drain",
+      "release", "lost", "stop", "finish");
+WORDS(entry_kinds, ENTRY_KIND_END, NULL, "job", "overhead", "idle", "adjustment");
+WORDS(job_states, JOB_STATE_END, NULL, "queued", "starting", "running", "done", "failed",
+      "cancelled", "refused");
+WORDS(node_states, NODE_STATE_END, NULL, "ordered", "booting", "ready", "draining", "releasing");
+WORDS(quote_strategies, QUOTE_STRATEGY_END, NULL, "cheapest_mix", "spot_only", "guaranteed_only",
+      "single_model");
+
+#define X(name, sentence) #name,
+static const char *const reason_words[] = {DECISION_REASONS(X)};
+#undef X
+static const struct words reasons = {DECISION_REASON_END, reason_words};
+
+#define X(name, sentence) sentence,
+static const char *const reason_sentences[] = {DECISION_REASONS(X)};
+#undef X
+
+static const char *word_of(struct words words, uint32_t value)
+{
+    if (value < words.end && words.list[value] != NULL) return words.list[value];
+    return value == 0 ? "none" : "unknown";
+}
+
+static bool value_of(struct words words, const char *name, uint32_t *ret_value)
+{
+    for (uint32_t value = 0; value < words.end; value++) {
+        if (words.list[value] == NULL || strcmp(words.list[value], name) != 0) continue;
+        *ret_value = value;
+        return true;
+    }
+    return false;
+}
+
+/* clang-format off */
+const char *name_event_kind(uint32_t value) { return word_of(event_kinds, value); }
+const char *name_capacity(uint32_t value) { return word_of(capacities, value); }
+const char *name_node_phase(uint32_t value) { return word_of(node_phases, value); }
+const char *name_node_reason(uint32_t value) { return word_of(node_reasons, value); }
+const char *name_agent_phase(uint32_t value) { return word_of(agent_phases, value); }
+const char *name_worker_phase(uint32_t value) { return word_of(worker_phases, value); }
+const char *name_job_kind(uint32_t value) { return word_of(job_kinds, value); }
+const char *name_job_class(uint32_t value) { return word_of(job_classes, value); }
+const char *name_command_kind(uint32_t value) { return word_of(command_kinds, value); }
+const char *name_decision_kind(uint32_t value) { return word_of(decision_kinds, value); }
+const char *name_reason(uint32_t value) { return word_of(reasons, value); }
+const char *name_entry_kind(uint32_t value) { return word_of(entry_kinds, value); }
+const char *name_job_state(uint32_t value) { return word_of(job_states, value); }
+const char *name_node_state(uint32_t value) { return word_of(node_states, value); }
+const char *name_quote_strategy(uint32_t value) { return word_of(quote_strategies, value); }
+
+bool find_capacity(const char *name, uint32_t *ret_value) { return value_of(capacities, name, ret_value); }
+bool find_node_phase(const char *name, uint32_t *ret_value) { return value_of(node_phases, name, ret_value); }
+bool find_node_reason(const char *name, uint32_t *ret_value) { return value_of(node_reasons, name, ret_value); }
+bool find_agent_phase(const char *name, uint32_t *ret_value) { return value_of(agent_phases, name, ret_value); }
+bool find_worker_phase(const char *name, uint32_t *ret_value) { return value_of(worker_phases, name, ret_value); }
+bool find_job_kind(const char *name, uint32_t *ret_value) { return value_of(job_kinds, name, ret_value); }
+bool find_job_class(const char *name, uint32_t *ret_value) { return value_of(job_classes, name, ret_value); }
+bool find_reason(const char *name, uint32_t *ret_value) { return value_of(reasons, name, ret_value); }
+bool find_job_state(const char *name, uint32_t *ret_value) { return value_of(job_states, name, ret_value); }
+bool find_node_state(const char *name, uint32_t *ret_value) { return value_of(node_states, name, ret_value); }
+/* clang-format on */
+
+static uint64_t magnitude(int64_t value)
+{
+    return value < 0 ? (uint64_t)0 - (uint64_t)value : (uint64_t)value;
+}
+
+const char *milli_format(int64_t milli, char ret_text[NAMES_NUMBER_BYTES])
+{
+    uint64_t size = magnitude(milli);
+    int length = snprintf(ret_text, NAMES_NUMBER_BYTES, "%s%" PRIu64 ".%03" PRIu64,
+                          milli < 0 ? "-" : "", size / 1000, size % 1000);
+    while (ret_text[length - 1] == '0') length--;
+    if (ret_text[length - 1] == '.') length--;
+    ret_text[length] = '\0';
+    return ret_text;
+}
+
+/* value / divisor, halves away from zero */
+static int64_t div_round(int64_t value, int64_t divisor)
+{
+    int64_t rest = value % divisor;
+    return value / divisor + (rest * 2 >= divisor) - (rest * 2 <= -divisor);
+}
+
+const char *seconds_format(int64_t us, char ret_text[NAMES_NUMBER_BYTES])
+{
+    return milli_format(div_round(us, 1000), ret_text);
+}
+
+const char *percent_format(int64_t ppm, char ret_text[NAMES_NUMBER_BYTES])
+{
+    return milli_format(div_round(ppm, 10), ret_text); /* 1 % = 10,000 ppm = 1,000 milli-percent */
+}
+
+/* Below a cent: two significant digits of the micro-dollars, without trailing zeros. */
+static const char *money_format_small(uint64_t size, const char *sign,
+                                      char ret_text[NAMES_NUMBER_BYTES])
+{
+    uint64_t unit = size >= 1000 ? 100 : size >= 100 ? 10 : 1;
+    size = (size + unit / 2) / unit * unit;
+    int length = snprintf(ret_text, NAMES_NUMBER_BYTES, "%s$0.%06" PRIu64, sign, size);
+    while (ret_text[length - 1] == '0') length--;
+    ret_text[length] = '\0';
+    return ret_text;
+}
+
+const char *money_format(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES])
+{
+    uint64_t size = magnitude(usd_micros);
+    const char *sign = usd_micros < 0 ? "-" : "";
+    /* From 9,950 micro-dollars on, two significant digits already round to a cent. */
+    if (size > 0 && size < 9950) return money_format_small(size, sign, ret_text);
+    uint64_t cents = (size + 5000) / 10000;
+    (void)snprintf(ret_text, NAMES_NUMBER_BYTES, "%s$%" PRIu64 ".%02" PRIu64, sign, cents / 100,
+                   cents % 100); /* at most 22 characters */
+    return ret_text;
+}
+
+static const char *number_format(char kind, int64_t value, char ret_text[NAMES_NUMBER_BYTES])
+{
+    switch (kind) {
+    case '$': return money_format(value, ret_text);
+    case '@': return seconds_format(value, ret_text);
+    case '~': return milli_format(value, ret_text);
+    case '%':
+        (void)percent_format(value, ret_text);
+        (void)strcat(ret_text, "%"); /* at most 20 digits, sign and point: it fits */
+        return ret_text;
+    default: (void)snprintf(ret_text, NAMES_NUMBER_BYTES, "%" PRId64, value); return ret_text;
+    }
+}
+
+const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char *ret_text,
+                          size_t bytes)
+{
+    const int64_t numbers[] = {a, b, c};
+    const char *at = reason < DECISION_REASON_END ? reason_sentences[reason] : "unknown reason";
+    size_t used = 0;
+    while (*at != '\0' && used + 1 < bytes) {
+        bool placeholder = strchr("$#@%~", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
+                           !isalnum((unsigned char)at[2]);
+        if (!placeholder) {
+            ret_text[used++] = *at++;
+            continue;
+        }
+        char number[NAMES_NUMBER_BYTES];
+        (void)number_format(at[0], numbers[at[1] - 'a'], number);
+        size_t length = strlen(number), room = bytes - 1 - used;
+        if (length > room) length = room;
+        memcpy(ret_text + used, number, length);
+        used += length;
+        at += 2;
+    }
+    if (bytes > 0) ret_text[used] = '\0';
+    return ret_text;
+}

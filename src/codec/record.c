@@ -1,0 +1,211 @@
+#include "codec/record.h"
+#include "core/assert.h"
+#include <stdbool.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+/* One walk for both directions: with `out` the fields are written, without they are read. So the
+ * two can never disagree about the order. */
+struct walk {
+    uint8_t *out;      /* encoding, else NULL */
+    const uint8_t *in; /* decoding, else NULL */
+    uint32_t at;
+};
+
+static uint64_t walk_bits(struct walk *walk, uint64_t value, uint32_t bytes)
+{
+    ASSERT(walk->at + bytes <= RECORD_BYTES);
+    uint64_t read = 0;
+    for (uint32_t i = 0; i < bytes; i++) {
+        if (walk->out != NULL)
+            walk->out[walk->at + i] = (uint8_t)(value >> (8 * i));
+        else
+            read |= (uint64_t)walk->in[walk->at + i] << (8 * i);
+    }
+    walk->at += bytes;
+    return walk->out != NULL ? value : read;
+}
+
+static void walk_u64(struct walk *walk, uint64_t *field)
+{
+    *field = walk_bits(walk, *field, 8);
+}
+
+static void walk_i64(struct walk *walk, int64_t *field)
+{
+    *field = (int64_t)walk_bits(walk, (uint64_t)*field, 8);
+}
+
+static void walk_u32(struct walk *walk, uint32_t *field)
+{
+    *field = (uint32_t)walk_bits(walk, *field, 4);
+}
+
+static void walk_i32(struct walk *walk, int32_t *field)
+{
+    *field = (int32_t)(uint32_t)walk_bits(walk, (uint32_t)*field, 4);
+}
+
+static void walk_u8(struct walk *walk, uint8_t *field)
+{
+    *field = (uint8_t)walk_bits(walk, *field, 1);
+}
+
+static void walk_model_defined(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.model_defined.capability_mask);
+    walk_u32(walk, &e->u.model_defined.model);
+    walk_u32(walk, &e->u.model_defined.ncu_milli);
+    walk_u32(walk, &e->u.model_defined.vram_mib);
+    walk_u32(walk, &e->u.model_defined.reserved);
+}
+
+static void walk_pool_defined(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.pool_defined.capability_mask);
+    walk_u64(walk, &e->u.pool_defined.hardware_mask);
+    walk_u32(walk, &e->u.pool_defined.pool);
+    walk_u32(walk, &e->u.pool_defined.vram_min_mib);
+    walk_u32(walk, &e->u.pool_defined.price_threshold_ppm);
+    walk_u32(walk, &e->u.pool_defined.reserved);
+}
+
+static void walk_offer_changed(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.offer_changed.offer_id);
+    walk_i64(walk, &e->u.offer_changed.usd_micros_per_hour);
+    walk_i64(walk, &e->u.offer_changed.on_demand_usd_micros_per_hour);
+    walk_u32(walk, &e->u.offer_changed.provider);
+    walk_u32(walk, &e->u.offer_changed.region);
+    walk_u32(walk, &e->u.offer_changed.zone);
+    walk_u32(walk, &e->u.offer_changed.model);
+    walk_u32(walk, &e->u.offer_changed.capacity);
+    walk_u32(walk, &e->u.offer_changed.device_count);
+    walk_u32(walk, &e->u.offer_changed.stock_count);
+    walk_u32(walk, &e->u.offer_changed.hazard_ppm);
+}
+
+static void walk_job_submitted(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.job_submitted.job_id);
+    walk_u64(walk, &e->u.job_submitted.spec_hash);
+    walk_u64(walk, &e->u.job_submitted.capability_mask);
+    walk_u64(walk, &e->u.job_submitted.pool_mask);
+    walk_i64(walk, &e->u.job_submitted.budget_usd_micros_per_hour);
+    walk_i64(walk, &e->u.job_submitted.budget_usd_micros);
+    walk_u32(walk, &e->u.job_submitted.vram_min_mib);
+    walk_u32(walk, &e->u.job_submitted.devices_min);
+    walk_u32(walk, &e->u.job_submitted.devices_max);
+    walk_u32(walk, &e->u.job_submitted.tenant);
+    walk_u32(walk, &e->u.job_submitted.project);
+    walk_u32(walk, &e->u.job_submitted.team);
+    walk_u32(walk, &e->u.job_submitted.experiment);
+    walk_u32(walk, &e->u.job_submitted.price_threshold_ppm);
+    walk_u32(walk, &e->u.job_submitted.region);
+    walk_u8(walk, &e->u.job_submitted.job_class);
+    walk_u8(walk, &e->u.job_submitted.kind);
+    walk_u8(walk, &e->u.job_submitted.capacity_mask);
+    walk_u8(walk, &e->u.job_submitted.reserved);
+}
+
+static void walk_node_observed(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.node_observed.node_key);
+    walk_i64(walk, &e->u.node_observed.notice_us);
+    walk_i64(walk, &e->u.node_observed.up_since_us);
+    walk_i64(walk, &e->u.node_observed.billed_usd_micros);
+    walk_u32(walk, &e->u.node_observed.phase);
+    walk_u32(walk, &e->u.node_observed.reason);
+}
+
+static void walk_agent_reported(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.agent_reported.node_key);
+    walk_u32(walk, &e->u.agent_reported.phase);
+    walk_u32(walk, &e->u.agent_reported.device_count);
+    walk_u32(walk, &e->u.agent_reported.model);
+    walk_u32(walk, &e->u.agent_reported.reserved);
+}
+
+static void walk_worker_reported(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.worker_reported.node_key);
+    walk_u64(walk, &e->u.worker_reported.job_id);
+    walk_u64(walk, &e->u.worker_reported.worker_id);
+    walk_u64(walk, &e->u.worker_reported.step);
+    walk_u32(walk, &e->u.worker_reported.phase);
+    walk_i32(walk, &e->u.worker_reported.exit_code);
+}
+
+/* false: no such kind */
+static bool walk_body(struct walk *walk, struct pool_event *e)
+{
+    switch ((enum pool_event_kind)e->kind) {
+    case POOL_EVENT_TICK:
+    case POOL_EVENT_RESTARTED: return true;
+    case POOL_EVENT_MODEL_DEFINED: walk_model_defined(walk, e); return true;
+    case POOL_EVENT_POOL_DEFINED: walk_pool_defined(walk, e); return true;
+    case POOL_EVENT_OFFER_CHANGED: walk_offer_changed(walk, e); return true;
+    case POOL_EVENT_JOB_SUBMITTED: walk_job_submitted(walk, e); return true;
+    case POOL_EVENT_JOB_CANCELLED: walk_u64(walk, &e->u.job_cancelled.job_id); return true;
+    case POOL_EVENT_NODE_OBSERVED: walk_node_observed(walk, e); return true;
+    case POOL_EVENT_AGENT_REPORTED: walk_agent_reported(walk, e); return true;
+    case POOL_EVENT_WORKER_REPORTED: walk_worker_reported(walk, e); return true;
+    case POOL_EVENT_CKPT_DURABLE:
+        walk_u64(walk, &e->u.ckpt_durable.job_id);
+        walk_u64(walk, &e->u.ckpt_durable.step);
+        return true;
+    case POOL_EVENT_NODE_DRAIN_ASKED: walk_u64(walk, &e->u.node_drain_asked.node_key); return true;
+    case POOL_EVENT_KIND_END: return false;
+    }
+    return false;
+}
+
+static bool walk_event(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->seq);
+    walk_i64(walk, &e->now_us);
+    walk_u32(walk, &e->kind);
+    walk_u32(walk, &e->version);
+    return walk_body(walk, e);
+}
+
+void record_encode(const struct pool_event *event, uint8_t ret_bytes[RECORD_BYTES])
+{
+    struct pool_event copy =
+        *event; /* the walk takes fields by pointer; it leaves them as they are */
+    memset(ret_bytes, 0, RECORD_BYTES);
+    bool known = walk_event(&(struct walk){.out = ret_bytes}, &copy);
+    ASSERT(known);
+}
+
+const char *record_decode(const uint8_t bytes[RECORD_BYTES], struct pool_event *ret_event)
+{
+    struct pool_event event = {0};
+    struct walk walk = {.in = bytes};
+    bool known = walk_event(&walk, &event);
+    if (event.version != POOL_CORE_VERSION)
+        return "the record was written by another version of the core";
+    if (!known) return "the record is of an unknown kind";
+    for (uint32_t i = walk.at; i < RECORD_BYTES; i++)
+        if (bytes[i] != 0) return "the record has data where its kind has none";
+    *ret_event = event;
+    return NULL;
+}
+
+void record_encode_summed(const struct pool_event *event, uint8_t ret_bytes[RECORD_SUMMED_BYTES])
+{
+    record_encode(event, ret_bytes);
+    uint64_t sum = XXH3_64bits(ret_bytes, RECORD_BYTES);
+    for (uint32_t i = 0; i < 8; i++) ret_bytes[RECORD_BYTES + i] = (uint8_t)(sum >> (8 * i));
+}
+
+const char *record_decode_summed(const uint8_t bytes[RECORD_SUMMED_BYTES],
+                                 struct pool_event *ret_event)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < 8; i++) sum |= (uint64_t)bytes[RECORD_BYTES + i] << (8 * i);
+    if (sum != XXH3_64bits(bytes, RECORD_BYTES)) return "the record is torn: its sum is wrong";
+    return record_decode(bytes, ret_event);
+}

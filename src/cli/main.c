@@ -1,0 +1,107 @@
+/* The `shoal` command: one table of verbs, one line of dispatch each. */
+#include "base/mem.h"
+#include "cli/suggest.h"
+#include "cli/verbs.h"
+#include <curl/curl.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_verb verbs[] = {
+    {"up", "start the server in the background and wait until it answers", NULL, 0, 0,
+     "Starts the server of a configuration file in the background, unless it runs already, waits\n"
+     "until it answers and prints where it is.",
+     "  shoal up --config shoal.yaml\n", verb_up},
+    {"run", "submit a job and follow it to its end", "job.yaml", 1, 1,
+     "Prints what the job would cost and when it would finish, submits it and follows it.\n"
+     "Exit status 0: done; 1: refused or failed. Ctrl-C stops following, not the job.",
+     "  shoal run job.yaml\n  shoal run job.yaml --detach\n", verb_run},
+    {"plan", "what a job would cost, before anything is bought", "job.yaml", 1, 1,
+     "Lists the ways to run a job now, best first, with price, time and total, and says why the\n"
+     "first one wins. Buys nothing.",
+     "  shoal plan job.yaml\n", verb_plan},
+    {"jobs", "list the jobs", NULL, 0, 0,
+     "Lists every job with its state, progress, devices and cost, and what was decided last.",
+     "  shoal jobs\n", verb_jobs},
+    {"logs", "print what a job's workers wrote", "JOB", 1, 1,
+     "Prints the lines of all workers of a job in order, with time, node and worker. JOB is the\n"
+     "number or the name of the job.",
+     "  shoal logs 1 --follow\n", verb_logs},
+    {"why", "tell the decisions about a job and their reasons", "JOB", 1, 1,
+     "Tells what was decided about a job and its nodes and why, oldest first. JOB is the number\n"
+     "or the name of the job.",
+     "  shoal why 1\n", verb_why},
+    {"cancel", "stop a job", "JOB", 1, 1,
+     "Stops a job: its workers hand over, leave, and nodes that nobody else needs are let go.",
+     "  shoal cancel 1\n", verb_cancel},
+    {"nodes", "list the machines held now", NULL, 0, 0,
+     "Lists the machines held now: where, of what kind, at what price, doing what.",
+     "  shoal nodes\n", verb_nodes},
+    {"drain", "empty a machine and let it go", "NODE", 1, 1,
+     "Empties a machine: its workers hand over at the next step, then it is let go.",
+     "  shoal drain 17\n", verb_drain},
+    {"pools", "list the pools and who is in them", NULL, 0, 0,
+     "Lists the pools of the configuration with their capabilities and members.", "  shoal pools\n",
+     verb_pools},
+    {"market", "what the providers sell now", NULL, 0, 0,
+     "Lists the offers of all providers: price, share of the on-demand price, stock, and how the\n"
+     "price moved of late.",
+     "  shoal market\n", verb_market},
+    {"cost", "what was spent, by whom", NULL, 0, 0,
+     "Adds up the ledger by job, tenant, project, team, experiment or node.",
+     "  shoal cost --by team\n", verb_cost},
+};
+
+enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
+
+static void print_usage(void)
+{
+    printf("usage: shoal VERB [ARGUMENT...]\n\n"
+           "Keeps training jobs running on a mixed pool of machines, exactly.\n\n");
+    for (uint32_t i = 0; i < VERB_COUNT; i++)
+        printf("  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    printf("\n`shoal VERB --help` tells more, with an example.\n");
+}
+
+static int unknown_verb(const char *word)
+{
+    const char *names[VERB_COUNT];
+    for (uint32_t i = 0; i < VERB_COUNT; i++) names[i] = verbs[i].name;
+    const char *nearest = suggest_nearest(word, names, VERB_COUNT);
+    fprintf(stderr, "shoal: unknown verb \"%s\"", word);
+    if (nearest != NULL) fprintf(stderr, "; did you mean \"%s\"?", nearest);
+    fprintf(stderr, "\nsee: shoal --help\n");
+    return CLI_USAGE;
+}
+
+static bool is_any(const char *word, const char *a, const char *b, const char *c)
+{
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+}
+
+static int run_verb(int argc, char **argv)
+{
+    for (uint32_t i = 0; i < VERB_COUNT; i++) {
+        if (strcmp(argv[1], verbs[i].name) != 0) continue;
+        return verbs[i].run(&verbs[i], argc - 1, argv + 1);
+    }
+    return unknown_verb(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || is_any(argv[1], "--help", "-h", "help")) {
+        print_usage();
+        return CLI_DONE;
+    }
+    if (is_any(argv[1], "--version", "-V", "version")) {
+        printf("shoal %s\n", SHOAL_VERSION);
+        return CLI_DONE;
+    }
+    json_set_alloc_funcs(mem_alloc, mem_free);
+    int code = run_verb(argc, argv);
+    if (fflush(stdout) != 0 && code == CLI_DONE) { /* a full disk behind `shoal jobs > file` */
+        fprintf(stderr, "shoal: cannot write the output\n");
+        return CLI_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,124 @@
+/* shoal market, shoal cost */
+#include "base/mem.h"
+#include "cli/format.h"
+#include "cli/market.h"
+#include "cli/verbs.h"
+#include <string.h>
+
+enum { TREND_WIDTH = 20 };
+
+/* The last TREND_WIDTH prices of the history, evenly thinned, as bars. */
+static void add_trend(struct table *table, const json_t *history)
+{
+    int64_t values[TREND_WIDTH];
+    size_t count = json_array_size(history), used = count < TREND_WIDTH ? count : TREND_WIDTH;
+    for (size_t i = 0; i < used; i++) {
+        size_t at = used < 2 ? 0 : i * (count - 1) / (used - 1);
+        values[i] = json_integer_value(json_array_get(json_array_get(history, at), 1));
+    }
+    char bars[TREND_WIDTH * 3 + 1];
+    table_cell(table, "%s", format_spark(bars, sizeof bars, values, (uint32_t)used, TREND_WIDTH));
+}
+
+static void add_offer(struct table *table, const json_t *row)
+{
+    char text[FORMAT_BYTES];
+    json_int_t price = row_int(row, "usd_micros_per_hour");
+    json_int_t on_demand = row_int(row, "on_demand_usd_micros_per_hour");
+    if (row_int(row, "nodes_held") > 0) table_row_style(table, TERM_GREEN);
+    table_cell(table, "%s", row_text(row, "zone"));
+    table_cell(table, "%s", row_text(row, "region"));
+    table_cell(table, "%s", row_text(row, "model"));
+    table_cell(table, "%s", row_text(row, "capacity"));
+    table_cell(table, "%s", format_usd(text, price, 2));
+    table_cell(table, "%s", on_demand <= 0 ? "-" : format_share(text, price * 1000000 / on_demand));
+    table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "stock"));
+    table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "nodes_held"));
+    add_trend(table, row_list(row, "history"));
+}
+
+struct table *market_table(const json_t *offers)
+{
+    static const struct table_column columns[] = {
+        {"zone", TABLE_LEFT},   {"region", TABLE_LEFT}, {"model", TABLE_LEFT},
+        {"kind", TABLE_LEFT},   {"$/h", TABLE_RIGHT},   {"of on-demand", TABLE_RIGHT},
+        {"stock", TABLE_RIGHT}, {"held", TABLE_RIGHT},  {"price of late", TABLE_LEFT},
+    };
+    struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
+    size_t i;
+    json_t *row;
+    json_array_foreach(offers, i, row) add_offer(table, row);
+    return table;
+}
+
+static bool market_print(const json_t *answer, const struct term *term, struct error *ret_error)
+{
+    struct table *table = market_table(json_object_get(answer, "offers"));
+    bool ok = true;
+    if (table != NULL && table_rows(table) == 0)
+        fprintf(term->stream, "no offers: name a provider under \"providers:\" in shoal.yaml\n");
+    else
+        ok = table_print(table, term, ret_error);
+    table_close(table);
+    return ok;
+}
+
+int verb_market(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, NULL, 0, &args);
+    if (code != CLI_GO_ON) return code;
+    return cli_show(&args, "/v1/offers", market_print);
+}
+
+static bool cost_print(const json_t *answer, const struct term *term, struct error *ret_error)
+{
+    static const struct table_column columns[] = {{"", TABLE_LEFT},
+                                                  {"device time", TABLE_RIGHT},
+                                                  {"cost", TABLE_RIGHT},
+                                                  {"share", TABLE_RIGHT}};
+    struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
+    char text[FORMAT_BYTES];
+    json_int_t total = row_int(answer, "total_usd_micros");
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(answer, "rows"), i, row)
+    {
+        json_int_t cost = row_int(row, "usd_micros");
+        table_cell(table, "%s", row_text(row, "name"));
+        table_cell(table, "%s", format_duration(text, row_int(row, "device_us")));
+        table_cell(table, "%s", format_usd(text, cost, 4));
+        table_cell(table, "%s", total <= 0 ? "-" : format_share(text, cost * 1000000 / total));
+    }
+    bool ok = table_print(table, term, ret_error);
+    table_close(table);
+    if (!ok) return false;
+    char billed[FORMAT_BYTES];
+    fprintf(term->stream, "total %s; billed by the providers so far %s\n",
+            format_usd(text, total, 6),
+            format_usd(billed, row_int(answer, "billed_usd_micros"), 6));
+    return true;
+}
+
+int verb_cost(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const char *const groups[] = {"job", "tenant", "project", "team", "experiment", "node"};
+    const char *by = "job";
+    const struct cli_flag flags[] = {
+        {"--by", "WHAT", "job, tenant, project, team, experiment or node (default job)", NULL,
+         &by}};
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, flags, 1, &args);
+    if (code != CLI_GO_ON) return code;
+    for (uint32_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        if (strcmp(by, groups[i]) != 0) continue;
+        char path[64];
+        (void)snprintf(path, sizeof path, "/v1/cost?by=%s", by); /* fits: one of the groups */
+        return cli_show(&args, path, cost_print);
+    }
+    fprintf(stderr,
+            "shoal cost: no grouping \"%s\"; --by takes job, tenant, project, team, experiment or "
+            "node\n",
+            by);
+    return CLI_USAGE;
+}

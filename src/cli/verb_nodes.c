@@ -1,0 +1,156 @@
+/* shoal nodes, shoal drain, shoal pools */
+#include "base/clock.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "cli/verbs.h"
+#include <string.h>
+
+static enum term_style style_of(const char *state)
+{
+    if (strcmp(state, "ready") == 0) return TERM_GREEN;
+    if (strcmp(state, "ordered") == 0 || strcmp(state, "booting") == 0) return TERM_YELLOW;
+    return TERM_RED;
+}
+
+/* "1:5 compute" for each lease: job, worker, what it is doing. */
+static void add_leases(struct table *table, const json_t *row)
+{
+    struct text text = {0};
+    size_t i;
+    json_t *lease;
+    json_array_foreach(json_object_get(row, "leases"), i, lease)
+    {
+        const char *doing = row_text(lease, "doing");
+        text_add(&text, "%sjob %" JSON_INTEGER_FORMAT " %s", i == 0 ? "" : ", ",
+                 row_int(lease, "job"), doing[0] != '\0' ? doing : row_text(lease, "phase"));
+    }
+    if (row_text(row, "drain_reason")[0] != '\0')
+        text_add(&text, "%sdraining: %s", text.count > 0 ? ", " : "",
+                 row_text(row, "drain_reason"));
+    table_cell(table, "%s", text.count == 0 ? "idle" : text_get(&text));
+    text_free(&text);
+}
+
+static void add_node(struct table *table, const json_t *row)
+{
+    char text[FORMAT_BYTES];
+    json_int_t up_us = row_int(row, "up_since_us");
+    table_row_style(table, style_of(row_text(row, "state")));
+    table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "node"));
+    table_cell(table, "%s", row_text(row, "model"));
+    table_cell(table, "%s", row_text(row, "zone"));
+    table_cell(table, "%s", row_text(row, "capacity"));
+    table_cell(table, "%s", row_text(row, "state"));
+    table_cell(table, "%s", up_us == 0 ? "-" : format_duration(text, clock_wall_us() - up_us));
+    table_cell(table, "%s", format_usd(text, row_int(row, "usd_micros_per_hour"), 2));
+    table_cell(table, "%s", format_usd(text, row_int(row, "usd_micros"), 4));
+    add_leases(table, row);
+}
+
+static bool nodes_print(const json_t *answer, const struct term *term, struct error *ret_error)
+{
+    static const struct table_column columns[] = {
+        {"node", TABLE_RIGHT}, {"model", TABLE_LEFT},  {"zone", TABLE_LEFT},
+        {"kind", TABLE_LEFT},  {"state", TABLE_LEFT},  {"up", TABLE_RIGHT},
+        {"$/h", TABLE_RIGHT},  {"spent", TABLE_RIGHT}, {"doing", TABLE_LEFT},
+    };
+    struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(answer, "nodes"), i, row) add_node(table, row);
+    bool ok = true;
+    if (table != NULL && table_rows(table) == 0)
+        fprintf(term->stream, "no nodes: nothing is bought until a job needs it\n");
+    else
+        ok = table_print(table, term, ret_error);
+    table_close(table);
+    return ok;
+}
+
+int verb_nodes(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, NULL, 0, &args);
+    if (code != CLI_GO_ON) return code;
+    return cli_show(&args, "/v1/nodes", nodes_print);
+}
+
+static bool drain_node(struct client *client, const struct cli_args *args, struct error *ret_error)
+{
+    const char *node = args->words[0];
+    if (strspn(node, "0123456789") != strlen(node) || strlen(node) > 20)
+        return error_set(ret_error, "\"%s\" is no node number; see: shoal nodes", node);
+    char path[64];
+    (void)snprintf(path, sizeof path, "/v1/nodes/%s/drain", node); /* fits */
+    struct client_request request = {.method = "POST", .path = path};
+    struct client_reply reply;
+    if (!client_call(client, &request, &reply, ret_error)) return false;
+    if (args->json)
+        cli_print_raw(reply.text);
+    else
+        printf("node %s is being emptied; its workers hand over, then it is let go\n", node);
+    client_reply_free(&reply);
+    return true;
+}
+
+int verb_drain(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, NULL, 0, &args);
+    if (code != CLI_GO_ON) return code;
+    struct error error;
+    struct client *client = client_open(&args.client, &error);
+    bool ok = client != NULL && drain_node(client, &args, &error);
+    client_close(client);
+    return ok ? CLI_DONE : cli_fail(&error);
+}
+
+static void add_list(struct table *table, const json_t *list)
+{
+    struct text text = {0};
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item)
+        text_add(&text, "%s%s", i == 0 ? "" : " ", json_string_value(item));
+    table_cell(table, "%s", text_get(&text));
+    text_free(&text);
+}
+
+static bool pools_print(const json_t *answer, const struct term *term, struct error *ret_error)
+{
+    static const struct table_column columns[] = {
+        {"pool", TABLE_LEFT},         {"nodes", TABLE_RIGHT},     {"devices", TABLE_RIGHT},
+        {"free", TABLE_RIGHT},        {"threshold", TABLE_RIGHT}, {"hardware", TABLE_LEFT},
+        {"capabilities", TABLE_LEFT},
+    };
+    struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(answer, "pools"), i, row)
+    {
+        double threshold = row_real(row, "price_threshold");
+        table_cell(table, "%s", row_text(row, "name"));
+        table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "nodes"));
+        table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "devices"));
+        table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "devices_free"));
+        table_cell(table, "%.0f %%", threshold > 0 ? threshold * 100 : 100.0);
+        add_list(table, row_list(row, "hardware"));
+        add_list(table, row_list(row, "capabilities"));
+    }
+    bool ok = true;
+    if (table != NULL && table_rows(table) == 0)
+        fprintf(term->stream, "no pools: name some under \"pools:\" in shoal.yaml\n");
+    else
+        ok = table_print(table, term, ret_error);
+    table_close(table);
+    return ok;
+}
+
+int verb_pools(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, NULL, 0, &args);
+    if (code != CLI_GO_ON) return code;
+    return cli_show(&args, "/v1/pools", pools_print);
+}

@@ -1,0 +1,16 @@
+/* Limits of one elastic group: name, value, reason, what is seen when it is hit. */
+#ifndef SHOAL_WORKER_CORE_LIMITS_H
+#define SHOAL_WORKER_CORE_LIMITS_H
+
+#include "worker/core/quant.h"
+#include <assert.h>
+
+enum {
+    GROUP_MEMBERS_MAX = 64, /* full mesh: sockets and broadcasts grow with the square. More peers
+                               than this stay connected but get no slots (the lowest ids work) */
+    GROUP_SLOTS_MAX = QUANT_SLOTS_MAX,
+    GROUP_NOBODY = 255, /* owner of a slot: index into the members, or this */
+};
+static_assert(GROUP_MEMBERS_MAX < GROUP_NOBODY, "a member index is one byte");
+
+#endif

@@ -1,0 +1,54 @@
+/* What a job is, as its program described it: tensors, slots, steps, folders, checked and laid out.
+ *
+ * Role       Shared by every part of libshoal; fixed after job_init().
+ * Shapes     Gradient: all params one after another, plus ONE element, the loss of the slot, in a
+ *            tensor and block of its own: so the mean loss is reduced by the same exact sum.
+ *            Weights: params, then state, in the order given.
+ * Ownership  Tensors stay the caller's; everything else here is freed by job_free().
+ */
+#ifndef SHOAL_WORKER_JOB_H
+#define SHOAL_WORKER_JOB_H
+
+#include "base/error.h"
+#include "shoal.h"
+#include "worker/core/layout.h"
+#include <stddef.h>
+
+enum { JOB_NAME_BYTES = 128, JOB_TENSORS_MAX = 65536, JOB_TOKEN_BYTES = 128 };
+
+struct job_tensor {
+    char name[JOB_NAME_BYTES];
+    float *data;
+    uint64_t element_count;
+    uint64_t shape[SHOAL_DIMS_MAX];
+    uint32_t dims;
+    bool is_param;
+};
+
+struct job {
+    struct job_tensor *tensors; /* params, then state */
+    uint32_t tensor_count, param_count;
+    uint32_t slots, gang, samples_per_slot;
+    uint32_t checkpoint_every; /* steps; 0: never */
+    uint64_t steps;
+    char *checkpoint_dir; /* NULL: no checkpoints */
+    uint64_t job_id, worker_id;
+    uint64_t emulate_slot_us;
+    uint64_t gradient_count; /* without the loss */
+    uint64_t weight_count;   /* elements of params and state */
+    uint64_t identity;       /* hash over names, shapes, slots: peers must agree */
+    struct layout layout;    /* of the gradient with the loss */
+    char token[JOB_TOKEN_BYTES];
+};
+
+/* Reads options and the environment. On failure *job holds nothing to free. */
+bool job_init(struct job *job, const struct shoal_options *options,
+              struct error *ret_error) WARN_UNUSED;
+void job_free(struct job *job);
+
+/* SHA-256 over all weights in order as little-endian float32; text[65]. */
+void job_weights_sha256(const struct job *job, char text[65]);
+/* A quick hash of the same bytes, to see whether two workers start from the same weights. */
+uint64_t job_weights_hash(const struct job *job);
+
+#endif

@@ -11,22 +11,22 @@
  *     struct shoal_work work;
  *     while (shoal_next(job, &work)) {
  *         if (work.kind == SHOAL_COMPUTE) {
- *             float loss = my_backward(work.step, work.slot, work.gradient);  // fills
- * gradient[0..n) shoal_submit(job, loss); } else if (work.kind == SHOAL_APPLY) {
- *             my_optimizer(work.step, work.gradient);                         // mean over slots,
- * read only
+ *             float loss = my_backward(work.step, work.slot, work.gradient); // fills gradient[0..n)
+ *             shoal_submit(job, loss);
+ *         } else if (work.kind == SHOAL_APPLY) {
+ *             my_optimizer(work.step, work.gradient); // the mean over slots, read only
  *         }
  *     }
- *     int status = shoal_close(job);                                          // 0: all steps done,
- * or left as told
+ *     int status = shoal_close(job); // 0: all steps done, or left as told
  *
  * Threads    Call from one thread. The library runs one more, for the network.
  * Ownership  Tensors stay the caller's and must outlive the job; the library reads and writes them
- * only inside shoal_join(), shoal_next() and shoal_close(). work.gradient is the library's, valid
- * until the next call. Shapes     gradient: all params concatenated in the order given, row-major,
- * float32. Errors     shoal_join() returns NULL and a sentence. Later faults end the loop;
- * shoal_close() tells. Standalone Without an agent (no SHOAL_AGENT_FD) the program trains alone:
- * one worker, all slots, same bits.
+ *            only inside shoal_join(), shoal_next() and shoal_close(). work.gradient is the
+ *            library's, valid until the next call.
+ * Shapes     gradient: all params concatenated in the order given, row-major, float32.
+ * Errors     shoal_join() returns NULL and a sentence. Later faults end the loop; shoal_close() tells.
+ * Standalone Without an agent (no SHOAL_AGENT_FD) the program trains alone: one worker, all slots,
+ *            same bits.
  */
 #ifndef SHOAL_H
 #define SHOAL_H

@@ -5,6 +5,7 @@
  * else "shoal-data". server.json is read again by every client_open(), so a restarted server is
  * found. Errors     Sentences. The server's own ("error" of its answer) come through as they are.
  * Ownership  Answers are the caller's: json_decref(), client_reply_free().
+ *
  * Threads    One client per thread; it keeps its connection between calls.
  */
 #ifndef SHOAL_CLI_CLIENT_H

@@ -3,8 +3,9 @@
  *
  * Role       Output of pool_step(). The caller owns the struct, the step clears and fills it.
  * Ids        id = seq << 16 | position: the same on every replay, so it is the idempotency key of a
- * command and the primary key of a stored decision or entry. Bounds     Each list is bounded; when
- * a step has more to say it sets pool_next_wake_us() = now and goes on at the next event.
+ *            command and the primary key of a stored decision or entry.
+ * Bounds     Each list is bounded; when a step has more to say it sets pool_next_wake_us() = now
+ *            and goes on at the next event.
  */
 #ifndef SHOAL_CORE_OUTPUT_H
 #define SHOAL_CORE_OUTPUT_H

@@ -1,13 +1,14 @@
 /* The pool: the world as believed, and every decision about it.
  *
  * Role       Pure: no I/O, clock, threads, malloc, floats, globals. Event in, output out, time
- * inside the event. The daemon, the simulator and replay drive this very same code. Units      _us
- * microseconds, _usd_micros micro-dollars, _milli thousandths, _ppm millionths. Memory     One
- * block from the caller: pool_size(limits) bytes, 16-byte aligned. Nothing to free. Errors None:
- * pool_step() is total, every event that pool_event_check() accepts is accepted in any state. A
- * refusal (limit reached, impossible job) is a decision, never a crash. Inside     pool_step =
- * apply(event): beliefs; plan(): moves wanted to a fixed point; act(): a command for each gap
- * between wanted and believed whose ask-again time has come. plan_*.c hold one decision each.
+ *            inside the event. The daemon, the simulator and replay drive this very same code.
+ * Units      _us microseconds, _usd_micros micro-dollars, _milli thousandths, _ppm millionths.
+ * Memory     One block from the caller: pool_size(limits) bytes, 16-byte aligned. Nothing to free.
+ * Errors     None: pool_step() is total, every event that pool_event_check() accepts is accepted in
+ *            any state. A refusal (limit reached, impossible job) is a decision, never a crash.
+ * Inside     pool_step = apply(event): beliefs; plan(): moves wanted to a fixed point; act(): a
+ *            command for each gap between wanted and believed whose ask-again time has come.
+ *            plan_*.c hold one decision each.
  */
 #ifndef SHOAL_CORE_POOL_H
 #define SHOAL_CORE_POOL_H

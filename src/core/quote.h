@@ -2,9 +2,10 @@
  * or no.
  *
  * Role       Pure, const: uses the same offers and the same buying rule as plan_buy.c, on a copy of
- * the numbers. Options    One per (region, strategy): cheapest mix of all kinds, spot only,
- * guaranteed only (owned, reserved, on-demand), the best single model. Sorted best first;
- * options[0] is what the planner would do.
+ *            the numbers.
+ * Options    One per (region, strategy): cheapest mix of all kinds, spot only, guaranteed only
+ *            (owned, reserved, on-demand), the best single model. Sorted best first; options[0] is
+ *            what the planner would do.
  */
 #ifndef SHOAL_CORE_QUOTE_H
 #define SHOAL_CORE_QUOTE_H

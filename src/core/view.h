@@ -1,7 +1,7 @@
 /* Reading the pool: copies of one row each, for status pages, the command line and tests.
  *
  * Role       Pure, const. Rows are visited by slot index 0 .. *_end-1; a row that is empty returns
- * false. The structs are plain data with no meaning beyond the copy: safe to keep.
+ *            false. The structs are plain data with no meaning beyond the copy: safe to keep.
  */
 #ifndef SHOAL_CORE_VIEW_H
 #define SHOAL_CORE_VIEW_H

@@ -106,18 +106,26 @@ static uint32_t edit_distance(const char *a, const char *b)
     return rows[a_length % 3][b_length];
 }
 
+/* One is the beginning of the other, as "vram" of "vram_gb". */
+static bool is_beginning(const char *a, const char *b)
+{
+    size_t shorter = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
+    return shorter >= 3 && strncmp(a, b, shorter) == 0;
+}
+
 const char *yaml_nearest(const char *text, const char *const *candidates, uint32_t count)
 {
-    size_t length = strlen(text);
+    uint32_t length = (uint32_t)strlen(text);
     if (length == 0 || length > WORD_BYTES_MAX) return NULL;
     const char *best = NULL;
     uint32_t best_distance = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
-        size_t other = strlen(candidates[i]);
+        uint32_t other = (uint32_t)strlen(candidates[i]);
         if (other > WORD_BYTES_MAX) continue;
         uint32_t distance = edit_distance(text, candidates[i]);
-        uint32_t limit = (uint32_t)(length > other ? length : other) / 3;
-        if (distance > limit || distance >= best_distance) continue;
+        uint32_t limit = (length > other ? length : other) / 3;
+        if (distance > limit && !is_beginning(text, candidates[i])) continue;
+        if (distance >= best_distance) continue;
         best = candidates[i];
         best_distance = distance;
     }
@@ -233,6 +241,31 @@ void yaml_copy(yaml_item *map, const char *key, char *ret_text, size_t bytes, co
     }
     memcpy(ret_text, text, length);
     memset(ret_text + length, 0, bytes - length); /* no old bytes: callers may compare structs */
+}
+
+bool yaml_copy_name(yaml_item *item, const char *text, char *ret_name, size_t bytes)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-";
+    size_t length = strlen(text);
+    memset(ret_name, 0, bytes);
+    if (length == 0 || strspn(text, allowed) != length)
+        yaml_mistake(item, "\"%s\" is no name; use letters, digits and . _ / -",
+                     yaml_show(text).text);
+    else if (length >= bytes)
+        yaml_mistake(item, "the name \"%s\" is longer than %zu bytes; shorten it",
+                     yaml_show(text).text, bytes - 1);
+    else
+        memcpy(ret_name, text, length);
+    return ret_name[0] != '\0';
+}
+
+void yaml_name(yaml_item *map, const char *key, char *ret_name, size_t bytes)
+{
+    yaml_item *item = yaml_any(map, key);
+    const char *text = item == NULL ? NULL : text_of(item, "a name");
+    memset(ret_name, 0, bytes);
+    if (text != NULL) (void)yaml_copy_name(item, text, ret_name, bytes); /* noted */
 }
 
 /* ---- numbers ---- */

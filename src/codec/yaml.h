@@ -79,8 +79,14 @@ yaml_item *yaml_item_list(yaml_item *item); /* itself, or NULL and a mistake */
 /* Notes a mistake of the caller's own at the item's line: "FILE:LINE: <sentence>". */
 void yaml_mistake(yaml_item *item, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* The candidate nearest to `text` by edit distance, NULL if none is near enough to suggest
- * (more than a third of the longer word differs). */
+/* A name that may stand in paths, labels and messages: 1 to bytes - 1 of [A-Za-z0-9._/-], no blank.
+ * Copies it; otherwise notes a mistake at `item` and gives "". */
+bool yaml_copy_name(yaml_item *item, const char *text, char *ret_name, size_t bytes);
+/* By key, "" if absent. */
+void yaml_name(yaml_item *map, const char *key, char *ret_name, size_t bytes);
+
+/* The candidate nearest to `text` by edit distance; NULL if none is near enough to suggest (more
+ * than a third of the longer word differs, and neither begins with the other). */
 const char *yaml_nearest(const char *text, const char *const *candidates, uint32_t count);
 
 /* The same parsers for texts from elsewhere (command line). false: not of that form. */

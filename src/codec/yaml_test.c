@@ -323,6 +323,7 @@ static void nearest_needs_to_be_near(void **state)
     assert_string_equal(yaml_nearest("devcies", words, 4), "devices"); /* swapped neighbours */
     assert_string_equal(yaml_nearest("mn", words, 4), "min");
     assert_string_equal(yaml_nearest("device", words, 4), "device");
+    assert_string_equal(yaml_nearest("device_count", words, 4), "device");
     assert_null(yaml_nearest("zone", words, 4));
     assert_null(yaml_nearest("", words, 4));
     assert_null(yaml_nearest("x", words, 0));

@@ -56,7 +56,7 @@ struct config {
 /* Only the `catalog` key: "" if there is none. Other mistakes are left to config_parse(). */
 bool config_peek_catalog(const char *file, const char *text, size_t bytes,
                          char ret_path[CONFIG_TEXT_BYTES], struct error *ret_error) WARN_UNUSED;
-/* struct config is large (about 150 KiB): allocate it. */
+/* struct config is large (about 170 KiB): allocate it. On failure its content means nothing. */
 bool config_parse(const struct catalog *catalog, const char *file, const char *text, size_t bytes,
                   struct config *ret_config, struct error *ret_error) WARN_UNUSED;
 
@@ -65,7 +65,7 @@ bool config_find_pool(const struct config *config, const char *name, uint32_t *r
 const char *config_option(const struct config_provider *provider, const char *key);
 
 /* POOL_DEFINED for one pool under number pool_id (0 .. 63); seq and now_us are left 0. */
-void config_pool_event(const struct config_pool *pool, uint32_t pool_id,
+void config_pool_event(const struct config_pool *entry, uint32_t pool_id,
                        struct pool_event *ret_event);
 
 /* `path` as seen from the folder of `file`: ("etc/shoal.yaml", "data") -> "etc/data"; absolute

@@ -44,7 +44,8 @@ struct job_spec {
     char dir[JOB_PATH_BYTES];
 };
 
-/* `config` knows the pools; NULL: pool names are not checked. */
+/* `config` knows the pools; NULL: pool names are not checked. On failure what is in *ret_spec means
+ * nothing. A spec is large (about 36 KiB): mind small stacks. */
 bool job_spec_parse(const struct catalog *catalog, const struct config *config, const char *file,
                     const char *text, size_t bytes, struct job_spec *ret_spec,
                     struct error *ret_error) WARN_UNUSED;

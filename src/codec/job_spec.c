@@ -1,0 +1,272 @@
+#include "codec/job_spec.h"
+#include "codec/names.h"
+#include "codec/yaml_tree.h"
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    THRESHOLD_MIN_PPM = 10000,
+    THRESHOLD_MAX_PPM = 10000000,
+    ENV_KEY_MAX = 255, /* libyaml takes keys below 1024 characters, and no sane one is longer */
+};
+#define MONEY_MAX_USD_MICROS INT64_C(1000000000000000) /* a billion dollars */
+#define STEPS_MAX            INT64_C(1000000000000)
+#define WORK_MAX_US          INT64_C(3600000000) /* an hour for one slot of one step */
+
+/* A word out of an enum's names; notes the nearest one. */
+static uint32_t read_word(yaml_item *item, const char *what, const char *const *words,
+                          uint32_t count)
+{
+    const char *text = yaml_item_string(item);
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(words[i], text) == 0) return i;
+    char known[128] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
+                                 words[i]);
+    if (text[0] != '\0') /* else it was noted */
+        yaml_mistake(item, "unknown %s \"%s\"; use one of: %s", what, yaml_show(text).text, known);
+    return 0;
+}
+
+static void read_class_and_kind(struct job_spec *spec, yaml_item *root)
+{
+    const char *classes[JOB_CLASS_END], *kinds[JOB_KIND_END - 1];
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) classes[i] = name_job_class(i);
+    for (uint32_t i = 1; i < JOB_KIND_END; i++) kinds[i - 1] = name_job_kind(i);
+    yaml_item *item = yaml_any(root, "class");
+    spec->job_class =
+        item == NULL ? JOB_CLASS_P2 : read_word(item, "class", classes, JOB_CLASS_END);
+    item = yaml_any(root, "kind");
+    spec->kind =
+        item == NULL ? JOB_KIND_ELASTIC : 1 + read_word(item, "kind", kinds, JOB_KIND_END - 1);
+}
+
+static void read_pools(const struct config *config, struct job_spec *spec, yaml_item *list)
+{
+    const char *names[CONFIG_POOLS_MAX];
+    uint32_t count = config == NULL ? 0 : config->pool_count, index;
+    for (uint32_t i = 0; i < count; i++) names[i] = config->pools[i].name;
+    for (uint32_t i = 0; i < yaml_count(list); i++) {
+        yaml_item *item = yaml_at(list, i);
+        if (spec->pool_count == JOB_POOLS_MAX) {
+            yaml_mistake(item, "more than %d pools; name fewer", JOB_POOLS_MAX);
+            return;
+        }
+        char *name = spec->pools[spec->pool_count];
+        if (!yaml_copy_name(item, yaml_item_string(item), name, CONFIG_NAME_BYTES)) continue;
+        spec->pool_count++;
+        if (config == NULL || config_find_pool(config, name, &index)) continue;
+        const char *nearest = yaml_nearest(name, names, count);
+        if (nearest != NULL)
+            yaml_mistake(item, "there is no pool \"%s\"; did you mean \"%s\"?", name, nearest);
+        else
+            yaml_mistake(item, "there is no pool \"%s\"; see `shoal pools`", name);
+    }
+}
+
+static void read_devices(struct job_spec *spec, yaml_item *needs)
+{
+    yaml_item *devices = yaml_map(needs, "devices");
+    spec->devices_min = (uint32_t)yaml_integer(devices, "min", 1, JOB_DEVICES_MAX, 1);
+    spec->devices_max =
+        (uint32_t)yaml_integer(devices, "max", 1, JOB_DEVICES_MAX, spec->devices_min);
+    if (spec->devices_min > spec->devices_max)
+        yaml_mistake(devices,
+                     "devices min %u is above max %u; a job cannot start with more than "
+                     "it may have",
+                     spec->devices_min, spec->devices_max);
+    if (spec->kind == JOB_KIND_BATCH && spec->devices_max > 1)
+        yaml_mistake(devices, "a batch job runs one worker on one device; drop devices or set "
+                              "kind: elastic");
+}
+
+static void read_market(struct job_spec *spec, yaml_item *market)
+{
+    const char *kinds[CAPACITY_KIND_END - 1];
+    for (uint32_t i = 1; i < CAPACITY_KIND_END; i++) kinds[i - 1] = name_capacity(i);
+    yaml_item *list = yaml_list(market, "kinds");
+    for (uint32_t i = 0; i < yaml_count(list); i++)
+        spec->capacity_mask |=
+            1u << (1 + read_word(yaml_at(list, i), "capacity kind", kinds, CAPACITY_KIND_END - 1));
+    if (list != NULL && yaml_count(list) == 0)
+        yaml_mistake(list, "\"kinds\" is empty, nothing could run it; name a kind or drop the key");
+    spec->price_threshold_ppm =
+        (uint32_t)yaml_micros(market, "price_threshold", THRESHOLD_MIN_PPM, THRESHOLD_MAX_PPM, 0);
+    yaml_name(market, "region", spec->region, sizeof spec->region);
+}
+
+static void read_elastic(struct job_spec *spec, yaml_item *root)
+{
+    yaml_item *elastic = yaml_map(root, "elastic");
+    if (spec->kind == JOB_KIND_BATCH) {
+        if (elastic != NULL)
+            yaml_mistake(elastic, "a batch job has no elastic part; drop it or set kind: elastic");
+        return;
+    }
+    (void)yaml_require(root, "elastic");  /* noted */
+    (void)yaml_require(elastic, "slots"); /* noted */
+    (void)yaml_require(elastic, "steps"); /* noted */
+    spec->slots = (uint32_t)yaml_integer(elastic, "slots", 1, JOB_SLOTS_MAX, 1);
+    spec->steps = (uint64_t)yaml_integer(elastic, "steps", 1, STEPS_MAX, 1);
+    spec->checkpoint_every = (uint32_t)yaml_integer(elastic, "checkpoint_every", 0, 1000000000, 0);
+    spec->work_per_slot_us = yaml_duration_us(elastic, "work_per_slot", 1, WORK_MAX_US, 0);
+    if (spec->slots < spec->devices_min && yaml_has(elastic, "slots"))
+        yaml_mistake(yaml_any(elastic, "slots"),
+                     "%u slots are fewer than the %u devices of the "
+                     "gang; some would have nothing to do",
+                     spec->slots, spec->devices_min);
+}
+
+static void add_text(struct text_list *list, yaml_item *item, const char *text)
+{
+    if (!text_list_add(list, text))
+        yaml_mistake(item, "more than %d texts or %d bytes; move some into a file",
+                     TEXT_LIST_ITEMS_MAX, TEXT_LIST_BYTES_MAX);
+}
+
+static void read_run(struct job_spec *spec, yaml_item *root)
+{
+    (void)yaml_require(root, "run"); /* noted */
+    yaml_item *run = yaml_map(root, "run");
+    (void)yaml_require(run, "command"); /* noted */
+    yaml_item *command = yaml_list(run, "command");
+    for (uint32_t i = 0; i < yaml_count(command); i++)
+        add_text(&spec->command, yaml_at(command, i), yaml_item_string(yaml_at(command, i)));
+    if (command != NULL && (yaml_count(command) == 0 || text_list_at(&spec->command, 0)[0] == '\0'))
+        yaml_mistake(command, "\"command\" is empty; give the program and its arguments as a list");
+    yaml_item *env = yaml_map(run, "env");
+    for (uint32_t i = 0; i < yaml_count(env); i++) {
+        const char *key = yaml_key_at(env, i);
+        yaml_item *value = yaml_at(env, i);
+        if (key[0] == '\0' || strchr(key, '=') != NULL || strlen(key) > ENV_KEY_MAX)
+            yaml_mistake(value,
+                         "\"%s\" cannot name an environment variable; give a short word "
+                         "without =",
+                         yaml_show(key).text);
+        add_text(&spec->env, value, key);
+        add_text(&spec->env, value, yaml_item_string(value));
+    }
+    yaml_copy(run, "dir", spec->dir, sizeof spec->dir, "");
+}
+
+static void read_owner(struct job_spec *spec, yaml_item *owner)
+{
+    yaml_name(owner, "tenant", spec->tenant, sizeof spec->tenant);
+    yaml_name(owner, "project", spec->project, sizeof spec->project);
+    yaml_name(owner, "team", spec->team, sizeof spec->team);
+    yaml_name(owner, "experiment", spec->experiment, sizeof spec->experiment);
+}
+
+/* 0 if absent. A budget of nothing would refuse every offer, so it is a mistake, not "none". */
+static int64_t read_money(yaml_item *budget, const char *key)
+{
+    yaml_item *item = yaml_any(budget, key);
+    int64_t usd_micros = yaml_micros(budget, key, -MONEY_MAX_USD_MICROS, MONEY_MAX_USD_MICROS, 0);
+    if (item != NULL && usd_micros <= 0)
+        yaml_mistake(item, "the budget \"%s\" is \"%s\"; give an amount above 0 or leave it out",
+                     key, yaml_show(yaml_item_string(item)).text);
+    return usd_micros;
+}
+
+static void read_budget(struct job_spec *spec, yaml_item *budget)
+{
+    spec->budget_usd_micros_per_hour = read_money(budget, "usd_per_hour");
+    spec->budget_usd_micros = read_money(budget, "usd");
+}
+
+bool job_spec_parse(const struct catalog *catalog, const struct config *config, const char *file,
+                    const char *text, size_t bytes, struct job_spec *ret_spec,
+                    struct error *ret_error)
+{
+    yaml_tree *tree = yaml_open(file, text, bytes, ret_error);
+    if (tree == NULL) return false;
+    yaml_item *root = yaml_root(tree);
+    struct job_spec *spec = ret_spec;
+    memset(spec, 0, sizeof *spec);
+    (void)yaml_require(root, "name"); /* noted */
+    yaml_name(root, "name", spec->name, sizeof spec->name);
+    read_class_and_kind(spec, root);
+    read_owner(spec, yaml_map(root, "owner"));
+    yaml_item *needs = yaml_map(root, "needs");
+    spec->need = catalog_read_need(catalog, yaml_list(needs, "capabilities"));
+    read_pools(config, spec, yaml_list(needs, "pools"));
+    read_devices(spec, needs);
+    read_budget(spec, yaml_map(root, "budget"));
+    read_market(spec, yaml_map(root, "market"));
+    read_elastic(spec, root);
+    read_run(spec, root);
+    bool good = yaml_finish(tree, ret_error);
+    yaml_close(tree);
+    return good;
+}
+
+int64_t job_spec_work_us(const struct job_spec *spec)
+{
+    int64_t work_us;
+    if (__builtin_mul_overflow((int64_t)spec->steps, (int64_t)spec->slots, &work_us))
+        return INT64_MAX;
+    if (__builtin_mul_overflow(work_us, spec->work_per_slot_us, &work_us)) return INT64_MAX;
+    return work_us;
+}
+
+/* ---- to the core ---- */
+
+struct ids {
+    id_of_name_fn *id_of;
+    void *self;
+    struct error *error;
+};
+
+/* 0 for no name */
+static bool find_id(const struct ids *ids, enum id_kind kind, const char *name, uint32_t *ret_id)
+{
+    *ret_id = 0;
+    if (name[0] == '\0' || ids->id_of(ids->self, kind, name, ret_id)) return true;
+    return error_set(ids->error, "no number is left for the name \"%s\"; use one that is in use",
+                     name);
+}
+
+static bool find_pool_mask(const struct ids *ids, const struct job_spec *spec, uint64_t *ret_mask)
+{
+    *ret_mask = 0;
+    for (uint32_t i = 0; i < spec->pool_count; i++) {
+        uint32_t pool_id;
+        if (!find_id(ids, ID_POOL, spec->pools[i], &pool_id)) return false;
+        if (pool_id > 63)
+            return error_set(ids->error, "pool \"%s\" is beyond the first 64; merge some pools",
+                             spec->pools[i]);
+        *ret_mask |= UINT64_C(1) << pool_id;
+    }
+    return true;
+}
+
+bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_hash,
+                    id_of_name_fn *id_of, void *id_self, struct pool_event *ret_event,
+                    struct error *ret_error)
+{
+    struct ids ids = {id_of, id_self, ret_error};
+    struct pool_event event = {.kind = POOL_EVENT_JOB_SUBMITTED, .version = POOL_CORE_VERSION};
+    event.u.job_submitted.job_id = job_id;
+    event.u.job_submitted.spec_hash = spec_hash;
+    event.u.job_submitted.capability_mask = spec->need.capability_mask;
+    event.u.job_submitted.vram_min_mib = spec->need.vram_min_mib;
+    event.u.job_submitted.budget_usd_micros_per_hour = spec->budget_usd_micros_per_hour;
+    event.u.job_submitted.budget_usd_micros = spec->budget_usd_micros;
+    event.u.job_submitted.devices_min = spec->devices_min;
+    event.u.job_submitted.devices_max = spec->devices_max;
+    event.u.job_submitted.price_threshold_ppm = spec->price_threshold_ppm;
+    event.u.job_submitted.job_class = (uint8_t)spec->job_class;
+    event.u.job_submitted.kind = (uint8_t)spec->kind;
+    event.u.job_submitted.capacity_mask = (uint8_t)spec->capacity_mask;
+    if (!find_pool_mask(&ids, spec, &event.u.job_submitted.pool_mask) ||
+        !find_id(&ids, ID_TENANT, spec->tenant, &event.u.job_submitted.tenant) ||
+        !find_id(&ids, ID_PROJECT, spec->project, &event.u.job_submitted.project) ||
+        !find_id(&ids, ID_TEAM, spec->team, &event.u.job_submitted.team) ||
+        !find_id(&ids, ID_EXPERIMENT, spec->experiment, &event.u.job_submitted.experiment) ||
+        !find_id(&ids, ID_REGION, spec->region, &event.u.job_submitted.region))
+        return false;
+    *ret_event = event;
+    return true;
+}

@@ -27,6 +27,7 @@ enum {
     REPORT_LINE_MAX = 8192,      /* bytes of one log line */
     REPORT_TEXT_MAX = 512,       /* any other text: address, model, time, path */
     REPLY_ARGS_MAX = 128,
+    REPLY_TEXT_MAX = 16384, /* one argument, one value of the environment */
     REPLY_PEERS_MAX = 4096, /* workers of one job */
 };
 

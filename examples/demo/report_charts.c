@@ -208,7 +208,9 @@ static void add_price_line(const struct record *record, const json_t *offer,
         int64_t at_us = json_integer_value(json_array_get(pair, 0));
         if (at_us > record->ended_us) break;
         double share = share_of(offer, json_number_value(json_array_get(pair, 1)));
-        points[used++] = (struct chart_point){record_seconds(record, at_us), share};
+        double x = record_seconds(record, at_us);
+        if (x < 0) used = 0; /* of what was before the job only the last price counts */
+        points[used++] = (struct chart_point){x < 0 ? 0 : x, share};
     }
     double x_end = record_seconds(record, record->ended_us);
     double last = used > 0 ? points[used - 1].y : price_at(offer, record->ended_us);

@@ -1,0 +1,23 @@
+/* The same training, undisturbed, on one worker of this machine: what the swarm is measured against.
+ *
+ * control_start() runs the trainer alone, with the same text, steps and slots; control_look() reads
+ * how far it is from what it prints. The hash is over all weights and the optimizer state.
+ */
+#ifndef SHOAL_DEMO_CONTROL_H
+#define SHOAL_DEMO_CONTROL_H
+
+#include "cli/term.h"
+#include "demo/record.h"
+#include "demo/stage.h"
+
+/* Until it has finished; shows progress. */
+bool control_run(const struct stage *stage, const struct stage_options *options,
+                 const struct term *term, struct record_state *ret_state,
+                 struct error *ret_error) WARN_UNUSED;
+
+/* "step 12/200  loss 3.1400 …" -> 12, 3.14; false: another line. */
+bool control_read_step(const char *line, uint64_t *ret_step, double *ret_loss);
+/* "weights sha256 HEX" */
+bool control_read_hash(const char *line, char ret_sha256[RECORD_SHA_BYTES]);
+
+#endif

@@ -83,20 +83,9 @@ struct driver_options {
     struct driver_host host;
 };
 
-struct driver; /* begins with a pointer to its ops */
+struct driver; /* drivers fill in driver_impl.h */
 
 typedef void driver_closed_fn(void *self);
-
-struct driver_ops {
-    const char *kind; /* `driver:` in shoal.yaml */
-    struct driver *(*open)(const struct driver_options *options, struct error *ret_error);
-    void (*ensure)(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer);
-    void (*release)(struct driver *d, uint64_t node_key);
-    void (*observe)(struct driver *d, uint64_t node_key);
-    void (*observe_all)(struct driver *d);
-    void (*step_committed)(struct driver *d, uint64_t job_id, uint64_t step); /* or NULL */
-    void (*close)(struct driver *d, bool release_nodes, driver_closed_fn *closed, void *self);
-};
 
 /* NULL and a sentence when the kind is not known or the driver cannot start. After it, the first
  * offers come by themselves, then every change of one. */

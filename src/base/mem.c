@@ -6,12 +6,19 @@
 #include <string.h>
 
 static _Atomic uint64_t calls;
+static _Atomic uint64_t failures;
 static _Atomic uint64_t fail_at; /* value of `calls` whose call fails; 0: never */
 
 static int must_fail(void)
 {
     uint64_t call = atomic_fetch_add(&calls, 1) + 1;
     return call == atomic_load(&fail_at);
+}
+
+static void *counted(void *block)
+{
+    if (block == NULL) atomic_fetch_add(&failures, 1);
+    return block;
 }
 
 void mem_fail_at(uint64_t nth)
@@ -24,19 +31,34 @@ uint64_t mem_calls(void)
     return atomic_load(&calls);
 }
 
+uint64_t mem_failures(void)
+{
+    return atomic_load(&failures);
+}
+
 void *mem_alloc(size_t bytes)
 {
-    return must_fail() ? NULL : malloc(bytes == 0 ? 1 : bytes);
+    return counted(must_fail() ? NULL : malloc(bytes == 0 ? 1 : bytes));
+}
+
+void *mem_alloc_sure(size_t bytes)
+{
+    void *block = mem_alloc(bytes);
+    if (block == NULL) block = malloc(bytes == 0 ? 1 : bytes);
+    if (block != NULL) return block;
+    fprintf(stderr, "out of memory for %zu bytes; give the process more and start it again\n",
+            bytes);
+    abort();
 }
 
 void *mem_zalloc(size_t count, size_t bytes)
 {
-    return must_fail() ? NULL : calloc(count == 0 ? 1 : count, bytes == 0 ? 1 : bytes);
+    return counted(must_fail() ? NULL : calloc(count == 0 ? 1 : count, bytes == 0 ? 1 : bytes));
 }
 
 void *mem_realloc(void *block, size_t bytes)
 {
-    return must_fail() ? NULL : realloc(block, bytes == 0 ? 1 : bytes);
+    return counted(must_fail() ? NULL : realloc(block, bytes == 0 ? 1 : bytes));
 }
 
 char *mem_strdup(const char *text)

@@ -20,6 +20,13 @@ char *mem_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void mem_free(void *block);
 
 void mem_fail_at(uint64_t nth);
-uint64_t mem_calls(void); /* allocations so far, to know how many there are to fail */
+uint64_t mem_calls(void);    /* allocations so far, to know how many there are to fail */
+uint64_t mem_failures(void); /* allocations so far that failed */
+
+/* mem_alloc() that never gives NULL, for libraries that do not survive it: jansson 2.14 overruns a
+ * buffer when it cannot grow. A failure on request is only counted in mem_failures(), which the
+ * caller of the library compares before and after; when memory is really gone the process says so
+ * and aborts. */
+void *mem_alloc_sure(size_t bytes);
 
 #endif

@@ -138,7 +138,7 @@ static json_t *spec_json(const struct reply_worker *worker, bool *failed)
 {
     json_t *spec = json_object(), *argv = json_array(), *env = json_object();
     for (uint32_t i = 0; i < worker->arg_count; i++)
-        json_append(argv, json_string(worker->args[i]), failed);
+        json_append(argv, json_clean_string(worker->args[i]), failed);
     for (uint32_t i = 0; i < worker->env_count; i++)
         json_set_text(env, worker->env[2 * i], worker->env[2 * i + 1], failed);
     json_set(spec, "argv", argv, failed);

@@ -214,6 +214,36 @@ static void loss_that_is_no_number_travels(void **state)
     mem_free(text);
 }
 
+static void log_lines_of_any_bytes_travel(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *shown;
+    } cases[] = {
+        {"plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+         "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xff\xfe half", "?? half"},
+        {"cut \xe2\x82", "cut ??"},
+        {"over \xc0\xaf long \xe0\x80\xaf", "over ?? long ???"},
+        {"\xed\xa0\x80 surrogate", "??? surrogate"},
+        {"\xf4\x90\x80\x80 beyond", "???? beyond"},
+        {"\x1b[1m\t\"\\", "\x1b[1m\t\"\\"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct report_log log = {
+            .job = 1, .worker = 2, .time = "t", .stream = "err", .line = cases[i].line};
+        const struct agent_report sent = {
+            .phase = AGENT_PHASE_JOINED, .device_model = "T4", .log_count = 1, .logs = &log};
+        struct agent_report got;
+        char *text = agent_report_write(&sent);
+        assert_non_null(text);
+        assert_true(agent_report_parse(text, strlen(text), &got, NULL));
+        assert_string_equal(got.logs[0].line, cases[i].shown);
+        agent_report_close(&got);
+        mem_free(text);
+    }
+}
+
 static void worker_lines_are_read(void **state)
 {
     (void)state;
@@ -300,7 +330,7 @@ static void no_allocation_failure_is_lost(void **state)
         mem_fail_at(nth);
         good = round_trip(&error);
         mem_fail_at(0);
-        if (!good) assert_true(error.text[0] != '\0');
+        if (!good) assert_non_null(strstr(error.text, "out of memory"));
         assert_true(nth < 5000);
     }
     assert_true(nth > 100); /* jansson's allocations are among them */
@@ -317,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_reply_may_grow),
         cmocka_unit_test(limits_are_refused),
         cmocka_unit_test(loss_that_is_no_number_travels),
+        cmocka_unit_test(log_lines_of_any_bytes_travel),
         cmocka_unit_test(worker_lines_are_read),
         cmocka_unit_test(lines_to_workers_are_written),
         cmocka_unit_test(no_allocation_failure_is_lost),

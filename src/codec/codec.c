@@ -4,5 +4,5 @@
 
 void codec_init(void)
 {
-    json_set_alloc_funcs(mem_alloc, mem_free);
+    json_set_alloc_funcs(mem_alloc_sure, mem_free);
 }

@@ -31,12 +31,14 @@ struct json_reader *json_reader_open(const char *what, bool strict, const char *
     reader->what = what;
     reader->strict = strict;
     json_error_t error;
+    uint64_t failures = mem_failures();
     reader->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (json_is_object(reader->root)) return reader;
-    if (reader->root != NULL)
-        (void)error_set(ret_error, "%s: expected an object; see docs/protocol.md", what);
-    else if (error.line < 0) /* how jansson says that an allocation failed */
+    bool out_of_memory = mem_failures() != failures;
+    if (json_is_object(reader->root) && !out_of_memory) return reader;
+    if (out_of_memory)
         (void)error_set(ret_error, "%s: out of memory", what);
+    else if (reader->root != NULL)
+        (void)error_set(ret_error, "%s: expected an object; see docs/protocol.md", what);
     else
         (void)error_set(ret_error, "%s: line %d column %d: %s; see docs/protocol.md", what,
                         error.line, error.column, error.text);
@@ -258,9 +260,40 @@ void json_set_real(json_t *object, const char *key, double value, bool *failed)
     json_set(object, key, isfinite(value) ? json_real(value) : json_null(), failed);
 }
 
+/* Bytes of one well-formed UTF-8 character (no surrogates, nothing overlong), or 0. */
+static size_t character_bytes(const unsigned char *text)
+{
+    if (text[0] < 0x80) return 1;
+    size_t bytes = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (text[0] < 0xc2 || text[0] > 0xf4) return 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80) return 0; /* the 0 at the end, too */
+    if (text[0] == 0xe0 && text[1] < 0xa0) return 0;
+    if (text[0] == 0xed && text[1] > 0x9f) return 0;
+    if (text[0] == 0xf0 && text[1] < 0x90) return 0;
+    if (text[0] == 0xf4 && text[1] > 0x8f) return 0;
+    return bytes;
+}
+
+json_t *json_clean_string(const char *text)
+{
+    json_t *string = json_string(text);
+    if (string != NULL) return string;
+    char *copy = mem_strdup(text);
+    if (copy == NULL) return NULL;
+    for (size_t i = 0; copy[i] != '\0';) {
+        size_t bytes = character_bytes((const unsigned char *)copy + i);
+        if (bytes == 0) copy[i] = '?';
+        i += bytes == 0 ? 1 : bytes;
+    }
+    string = json_string(copy);
+    mem_free(copy);
+    return string;
+}
+
 void json_set_text(json_t *object, const char *key, const char *value, bool *failed)
 {
-    json_set(object, key, json_string(value == NULL ? "" : value), failed);
+    json_set(object, key, json_clean_string(value == NULL ? "" : value), failed);
 }
 
 void json_append(json_t *list, json_t *value, bool *failed)

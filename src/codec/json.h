@@ -78,8 +78,10 @@ void json_set_i64(json_t *object, const char *key, int64_t value, bool *failed);
 void json_set_real(json_t *object, const char *key, double value, bool *failed); /* NaN: null */
 void json_set_text(json_t *object, const char *key, const char *value, bool *failed); /* NULL: "" */
 void json_append(json_t *list, json_t *value, bool *failed);
-/* Drops the reference; compact text from mem_alloc(), or NULL if it failed. Not json_dumps(): that
- * one (jansson 2.14) loses a failed allocation while it writes a key and returns text with a hole. */
+/* A JSON string of any bytes: what is not UTF-8 (log lines are a user's) becomes '?'. */
+json_t *json_clean_string(const char *text);
+/* Drops the reference; compact text from mem_alloc(), or NULL if it failed. Preferred over
+ * json_dumps(), which loses failures while it writes keys. */
 char *json_finish_text(json_t *root, bool failed);
 /* Drops the reference and gives NULL if it failed. */
 json_t *json_finish(json_t *root, bool failed);

@@ -92,10 +92,12 @@ const char *format_spark(char *text, size_t text_bytes, const int64_t *values, u
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t i = first; i < count && used + 4 <= text_bytes; i++) {
-        /* Shares of the range as reals would do too; unsigned keeps any pair of int64 apart. */
-        uint64_t range = (uint64_t)high - (uint64_t)low,
-                 above = (uint64_t)values[i] - (uint64_t)low;
-        uint64_t level = range == 0 ? 3 : above / (range / 8 + 1);
+        /* Unsigned keeps any pair of int64 apart; the second form is for ranges beyond 2^61. */
+        uint64_t range = (uint64_t)high - (uint64_t)low;
+        uint64_t above = (uint64_t)values[i] - (uint64_t)low;
+        uint64_t level = range == 0               ? 3
+                         : range < UINT64_MAX / 8 ? above * 8 / (range + 1)
+                                                  : above / (range / 8 + 1);
         used += (size_t)snprintf(text + used, text_bytes - used, "%s", bars[level > 7 ? 7 : level]);
     }
     return text;

@@ -89,16 +89,14 @@ static int run_verb(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2 || is_any(argv[1], "--help", "-h", "help")) {
-        print_usage();
-        return CLI_DONE;
-    }
-    if (is_any(argv[1], "--version", "-V", "version")) {
-        printf("shoal %s\n", SHOAL_VERSION);
-        return CLI_DONE;
-    }
+    int code = CLI_DONE;
     json_set_alloc_funcs(mem_alloc, mem_free);
-    int code = run_verb(argc, argv);
+    if (argc < 2 || is_any(argv[1], "--help", "-h", "help"))
+        print_usage();
+    else if (is_any(argv[1], "--version", "-V", "version"))
+        printf("shoal %s\n", SHOAL_VERSION);
+    else
+        code = run_verb(argc, argv);
     if (fflush(stdout) != 0 && code == CLI_DONE) { /* a full disk behind `shoal jobs > file` */
         fprintf(stderr, "shoal: cannot write the output\n");
         return CLI_FAILED;

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Usage, help, suggestions and exit codes of the command itself. No server is started or needed.
+#   cli_test.sh PATH/shoal
+set -u
+shoal=$(realpath "$1")
+failed=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+unset SHOAL_SERVER SHOAL_TOKEN_FILE
+
+expect() { # expect STATUS TEXT ARGUMENT... : exit status, and a text in the output
+    status=$1
+    text=$2
+    shift 2
+    "$shoal" "$@" >out 2>&1 </dev/null
+    got=$?
+    if [ "$got" != "$status" ] || ! grep -qF -- "$text" out; then
+        echo "FAIL: shoal $*: status $got, wanted $status and \"$text\"; it said:"
+        cat out
+        failed=1
+    fi
+}
+
+expect 0 "usage: shoal VERB"
+expect 0 "usage: shoal VERB" --help
+expect 0 "shoal 0." --version
+expect 2 'did you mean "jobs"?' jbos
+expect 2 'unknown verb "xyzzy"' xyzzy
+"$shoal" --help | sed -n 's/^  \([a-z]*\) .*/\1/p' >verbs
+[ "$(wc -l <verbs)" -ge 12 ] || { echo "FAIL: few verbs"; failed=1; }
+while read -r verb; do
+    expect 0 "usage: shoal $verb" "$verb" --help
+    expect 0 "example:" "$verb" --help
+    expect 2 "--nosuch" "$verb" --nosuch
+done <verbs
+expect 2 'did you mean "--detach"?' run --detahc job.yaml
+expect 2 "needs job.yaml" run
+expect 2 'unexpected argument "b"' why a b
+expect 2 "a value is missing after" nodes --data
+expect 2 'no grouping "colour"' cost --by colour
+expect 1 "no server at http://127.0.0.1:1; start one with: shoal up" jobs --server http://127.0.0.1:1
+expect 1 "job.yaml" plan job.yaml
+expect 1 "is no node number" drain abc
+expect 1 "shoal.yaml: No such file" up
+# a full disk behind the output is told
+if [ -w /dev/full ]; then
+    "$shoal" --help >/dev/full 2>out && { echo "FAIL: /dev/full unnoticed"; failed=1; }
+fi
+exit $failed

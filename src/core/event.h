@@ -103,8 +103,9 @@ struct pool_event {
                                                       refers to */
             uint32_t provider, region, zone, model;
             uint32_t capacity; /* enum capacity_kind */
-            uint32_t device_count, stock_count,
-                hazard_ppm; /* hazard: expected losses per million node-hours */
+            uint32_t device_count;
+            uint32_t stock_count; /* how many more nodes could be had now, besides those held */
+            uint32_t hazard_ppm;  /* expected losses per million node-hours */
         } offer_changed;
         struct {
             uint64_t job_id, spec_hash, capability_mask;

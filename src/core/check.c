@@ -1,0 +1,190 @@
+/* Every invariant of the pool, asserted. O(state): simulator and tests call it after each step, the
+ * daemon now and then. */
+#include "core/assert.h"
+#include "core/job.h"
+#include "core/lease.h"
+#include "core/node.h"
+#include "core/offer.h"
+#include "core/plan.h"
+
+static void check_list(const struct list *list, struct chain chain)
+{
+    uint32_t count = 0, previous = SLOT_NONE;
+    for (uint32_t at = list->head; at != SLOT_NONE; at = list_link(chain, at)->next) {
+        ASSERT(list_link(chain, at)->previous == previous);
+        ASSERT(count < list->count);
+        previous = at;
+        count++;
+    }
+    ASSERT(count == list->count);
+    ASSERT(list->tail == previous);
+}
+
+static void check_node(const pool *p, uint32_t slot)
+{
+    const struct node *n = &p->nodes[slot];
+    ASSERT(table_find(&p->node_table, n->node_key) == slot);
+    ASSERT(heap_key(&p->timers, timer_of_node(slot)) == node_due_us(p, slot));
+    check_list(&n->leases, CHAIN(p->leases, node_link));
+    if (n->state == 0) {
+        ASSERT(!n->billing);
+        ASSERT(n->leases.count == 0);
+        return;
+    }
+    ASSERT(n->leases.count <= NODE_LEASES_MAX);
+    uint32_t leased = 0;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        ASSERT(p->leases[l].node == slot);
+        leased += p->leases[l].device_count;
+        if (n->state == NODE_RELEASING) ASSERT(p->leases[l].state == LEASE_OVER);
+    }
+    ASSERT(leased + n->devices_free == n->device_count);
+    ASSERT((n->state >= NODE_BOOTING && n->state <= NODE_DRAINING) <= (n->offer != SLOT_NONE));
+    if (n->state == NODE_BOOTING || n->state == NODE_READY) ASSERT(n->billing);
+    if (n->state == NODE_ORDERED) ASSERT(!n->billing);
+    if (n->idle_listed) ASSERT(n->state == NODE_READY);
+    if (n->idle_listed) ASSERT(n->devices_free > 0);
+    if (n->billing) ASSERT(n->settled_us <= p->now_us);
+}
+
+static void check_nodes(const pool *p)
+{
+    uint32_t live = 0;
+    for (uint32_t slot = 0; slot < p->nodes_end; slot++) {
+        check_node(p, slot);
+        live += p->nodes[slot].state != 0;
+    }
+    ASSERT(live == p->node_count);
+    ASSERT(live + p->nodes_free.count == p->nodes_end);
+    ASSERT(p->node_table.count == p->nodes_end);
+    check_list(&p->nodes_free, CHAIN(p->nodes, offer_link));
+}
+
+static void check_leases(const pool *p)
+{
+    uint32_t used = 0;
+    for (uint32_t slot = 0; slot < p->leases_end; slot++) {
+        const struct lease *l = &p->leases[slot];
+        int64_t key = heap_key(&p->timers, timer_of_lease(p, slot));
+        if (l->state == LEASE_FREE) {
+            ASSERT(key == HEAP_KEY_NEVER);
+            continue;
+        }
+        used++;
+        ASSERT(key == lease_due_us(p, slot));
+        ASSERT(l->device_count > 0);
+        ASSERT(l->paid_count >= l->device_count);
+        if (l->state == LEASE_RESERVED) ASSERT(l->worker_id == 0);
+        if (l->state == LEASE_ACTIVE) ASSERT(l->worker_id != 0);
+        if (l->state == LEASE_ACTIVE) ASSERT(p->nodes[l->node].state == NODE_READY);
+        if (l->state == LEASE_ACTIVE) ASSERT(job_is_bound(&p->jobs[l->job]));
+        if (l->state == LEASE_RESERVED) ASSERT(job_is_bound(&p->jobs[l->job]));
+    }
+    ASSERT(used + p->leases_free.count == p->leases_end);
+    check_list(&p->leases_free, CHAIN(p->leases, job_link));
+}
+
+static void check_job(const pool *p, uint32_t slot)
+{
+    const struct job *j = &p->jobs[slot];
+    ASSERT(table_find(&p->job_table, j->job_id) == slot);
+    ASSERT(heap_key(&p->timers, timer_of_job(p, slot)) == job_due_us(j));
+    check_list(&j->leases, CHAIN(p->leases, job_link));
+    if (job_is_live(j))
+        ASSERT(j->shape != SLOT_NONE);
+    else
+        ASSERT(j->shape == SLOT_NONE);
+    if (j->interested) ASSERT(job_is_bound(j));
+    if (!job_is_bound(j)) ASSERT(heap_key(&p->plans, slot) == HEAP_KEY_NEVER);
+    if (!job_is_bound(j)) return;
+    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next) {
+        const struct node *n = &p->nodes[p->leases[l].node];
+        /* One region per job; what is on its way out may still be elsewhere. */
+        if (node_is_usable(n) && p->leases[l].state != LEASE_STOPPING)
+            ASSERT(p->offers[n->offer].region_index == j->region_index);
+    }
+}
+
+static void check_jobs(const pool *p)
+{
+    uint32_t live = 0;
+    int64_t spent = p->usd_micros_forgotten;
+    for (uint32_t slot = 0; slot < p->jobs_end; slot++) {
+        check_job(p, slot);
+        live += job_is_live(&p->jobs[slot]);
+        spent = money_add(spent, p->jobs[slot].usd_micros);
+    }
+    ASSERT(spent == p->usd_micros_jobs);
+    ASSERT(live + p->ended.count == p->jobs_end);
+    ASSERT(p->job_table.count == p->jobs_end);
+    check_list(&p->ended, CHAIN(p->jobs, ended_link));
+}
+
+static void check_shapes(const pool *p)
+{
+    uint32_t users = 0, live = 0;
+    check_list(&p->shapes_used, CHAIN(p->shapes, shapes_link));
+    check_list(&p->shapes_free, CHAIN(p->shapes, shapes_link));
+    ASSERT(p->shapes_used.count + p->shapes_free.count == p->shapes_end);
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+        const struct shape *shape = &p->shapes[s];
+        users += shape->user_count;
+        check_list(&shape->queue, CHAIN(p->jobs, queue_link));
+        for (uint32_t j = shape->queue.head; j != SLOT_NONE; j = p->jobs[j].queue_link.next) {
+            ASSERT(p->jobs[j].state == JOB_QUEUED);
+            ASSERT(p->jobs[j].shape == s);
+            uint32_t next = p->jobs[j].queue_link.next;
+            if (next != SLOT_NONE) ASSERT(p->jobs[j].order < p->jobs[next].order);
+        }
+    }
+    for (uint32_t j = 0; j < p->jobs_end; j++) live += job_is_live(&p->jobs[j]);
+    ASSERT(users == live);
+}
+
+static void check_offers(const pool *p)
+{
+    uint32_t nodes = 0, live = 0;
+    for (uint32_t slot = 0; slot < p->offers_end; slot++) {
+        const struct offer *o = &p->offers[slot];
+        ASSERT(table_find(&p->offer_table, o->offer_id) == slot);
+        ASSERT(heap_key(&p->timers, timer_of_offer(p, slot)) == offer_due_us(o));
+        ASSERT(o->metered_us <= p->now_us);
+        ASSERT(o->meter.remainder < (uint64_t)HOUR_US);
+        check_list(&o->nodes, CHAIN(p->nodes, offer_link));
+        check_list(&o->idle_nodes, CHAIN(p->nodes, idle_link));
+        ASSERT((o->idle_nodes.count > 0) == (o->idle_listed != 0));
+        nodes += o->nodes.count;
+    }
+    for (uint32_t n = 0; n < p->nodes_end; n++)
+        live += p->nodes[n].state != 0 && p->nodes[n].offer != SLOT_NONE;
+    ASSERT(nodes == live);
+}
+
+static void check_markets(const pool *p)
+{
+    uint32_t offers = 0;
+    for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++) {
+        const struct market *market = &p->markets[i];
+        check_list(&market->offers, CHAIN(p->offers, market_link));
+        check_list(&market->idle_offers, CHAIN(p->offers, idle_link));
+        offers += market->offers.count;
+        for (uint32_t o = market->offers.head; o != SLOT_NONE; o = p->offers[o].market_link.next) {
+            uint32_t next = p->offers[o].market_link.next;
+            if (next != SLOT_NONE)
+                ASSERT(p->offers[o].unit_usd_micros <= p->offers[next].unit_usd_micros);
+        }
+    }
+    ASSERT(offers == p->offers_end);
+}
+
+void pool_check(const pool *p)
+{
+    heap_check(&p->timers);
+    heap_check(&p->plans);
+    check_nodes(p);
+    check_leases(p);
+    check_jobs(p);
+    check_shapes(p);
+    check_offers(p);
+    check_markets(p);
+}

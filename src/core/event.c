@@ -1,0 +1,157 @@
+/* Is an event well formed? Total on arbitrary bytes; the sentences go to whoever sent it. */
+#include "core/event.h"
+#include "core/limits.h"
+#include "core/pool.h"
+
+static bool is_zero(const struct pool_event *event, size_t from)
+{
+    for (size_t i = from; i < sizeof event->u; i++)
+        if (event->u.bytes[i] != 0) return false;
+    return true;
+}
+
+static bool is_price(int64_t usd_micros)
+{
+    return usd_micros >= 0 && usd_micros <= PRICE_MAX;
+}
+
+static bool is_time(int64_t us)
+{
+    return us >= 0 && us <= TIME_US_MAX;
+}
+
+static const char *check_model(const struct pool_event *event)
+{
+    if (event->u.model_defined.ncu_milli == 0 || event->u.model_defined.ncu_milli > NCU_MILLI_MAX)
+        return "model: ncu must be above 0 and at most 1000";
+    return event->u.model_defined.reserved != 0 ? "model: reserved field is not 0" : NULL;
+}
+
+static const char *check_pool(const struct pool_event *event)
+{
+    if (event->u.pool_defined.price_threshold_ppm > THRESHOLD_PPM_MAX)
+        return "pool: price_threshold is above 10, ten times the on-demand price";
+    return event->u.pool_defined.reserved != 0 ? "pool: reserved field is not 0" : NULL;
+}
+
+static const char *check_offer(const struct pool_event *event)
+{
+    if (event->u.offer_changed.offer_id == 0) return "offer: id 0 means none, use another";
+    if (!is_price(event->u.offer_changed.usd_micros_per_hour))
+        return "offer: price must be 0 or more and at most $10000/h";
+    if (!is_price(event->u.offer_changed.on_demand_usd_micros_per_hour))
+        return "offer: on-demand price must be 0 or more and at most $10000/h";
+    if (event->u.offer_changed.region == 0) return "offer: region 0 means any, use another";
+    if (event->u.offer_changed.capacity < CAPACITY_OWNED ||
+        event->u.offer_changed.capacity >= CAPACITY_KIND_END)
+        return "offer: unknown capacity kind";
+    if (event->u.offer_changed.device_count == 0 ||
+        event->u.offer_changed.device_count > NODE_DEVICES_MAX)
+        return "offer: a node must have 1 to 4096 devices";
+    return NULL;
+}
+
+static const char *check_job(const struct pool_event *event)
+{
+    if (event->u.job_submitted.job_id == 0) return "job: id 0 means none, use another";
+    if (event->u.job_submitted.budget_usd_micros_per_hour < 0 ||
+        event->u.job_submitted.budget_usd_micros_per_hour > MONEY_MAX)
+        return "job: budget per hour must be 0 (none) or more and at most $1 billion";
+    if (event->u.job_submitted.budget_usd_micros < 0 ||
+        event->u.job_submitted.budget_usd_micros > MONEY_MAX)
+        return "job: budget must be 0 (none) or more and at most $1 billion";
+    if (event->u.job_submitted.devices_min > DEVICES_MAX ||
+        event->u.job_submitted.devices_max > DEVICES_MAX)
+        return "job: more than a million devices";
+    if (event->u.job_submitted.price_threshold_ppm > THRESHOLD_PPM_MAX)
+        return "job: price_threshold is above 10, ten times the on-demand price";
+    if (event->u.job_submitted.job_class >= JOB_CLASS_END)
+        return "job: unknown class, use P0 to P3";
+    if (event->u.job_submitted.kind < JOB_KIND_ELASTIC ||
+        event->u.job_submitted.kind >= JOB_KIND_END)
+        return "job: unknown kind, use elastic or batch";
+    if (event->u.job_submitted.capacity_mask >= 1 << CAPACITY_KIND_END)
+        return "job: unknown capacity kind";
+    return event->u.job_submitted.reserved != 0 ? "job: reserved field is not 0" : NULL;
+}
+
+static const char *check_node(const struct pool_event *event)
+{
+    if (event->u.node_observed.node_key == 0) return "node: key 0 means none";
+    if (event->u.node_observed.phase < NODE_PHASE_ABSENT ||
+        event->u.node_observed.phase >= NODE_PHASE_END)
+        return "node: unknown phase";
+    if (event->u.node_observed.reason >= NODE_REASON_END) return "node: unknown reason";
+    if (!is_time(event->u.node_observed.notice_us) || !is_time(event->u.node_observed.up_since_us))
+        return "node: a time before 1970 or after 2100";
+    if (event->u.node_observed.billed_usd_micros < -1 ||
+        event->u.node_observed.billed_usd_micros > MONEY_MAX)
+        return "node: bill must be -1 (not known) or more and at most $1 billion";
+    return NULL;
+}
+
+static const char *check_agent(const struct pool_event *event)
+{
+    if (event->u.agent_reported.node_key == 0) return "agent: node key 0 means none";
+    if (event->u.agent_reported.phase < AGENT_PHASE_JOINED ||
+        event->u.agent_reported.phase >= AGENT_PHASE_END)
+        return "agent: unknown phase";
+    return event->u.agent_reported.reserved != 0 ? "agent: reserved field is not 0" : NULL;
+}
+
+static const char *check_worker(const struct pool_event *event)
+{
+    if (event->u.worker_reported.node_key == 0) return "worker: node key 0 means none";
+    if (event->u.worker_reported.phase < WORKER_PHASE_STARTING ||
+        event->u.worker_reported.phase >= WORKER_PHASE_END)
+        return "worker: unknown phase";
+    if (event->u.worker_reported.step > INT64_MAX) return "worker: step does not fit 63 bits";
+    return NULL;
+}
+
+static const char *check_kind(const struct pool_event *event, size_t *ret_bytes)
+{
+    *ret_bytes = 0;
+    switch ((enum pool_event_kind)event->kind) {
+    case POOL_EVENT_TICK:
+    case POOL_EVENT_RESTARTED: return NULL;
+    case POOL_EVENT_MODEL_DEFINED:
+        *ret_bytes = sizeof event->u.model_defined;
+        return check_model(event);
+    case POOL_EVENT_POOL_DEFINED:
+        *ret_bytes = sizeof event->u.pool_defined;
+        return check_pool(event);
+    case POOL_EVENT_OFFER_CHANGED:
+        *ret_bytes = sizeof event->u.offer_changed;
+        return check_offer(event);
+    case POOL_EVENT_JOB_SUBMITTED:
+        *ret_bytes = sizeof event->u.job_submitted;
+        return check_job(event);
+    case POOL_EVENT_JOB_CANCELLED: *ret_bytes = sizeof event->u.job_cancelled; return NULL;
+    case POOL_EVENT_NODE_OBSERVED:
+        *ret_bytes = sizeof event->u.node_observed;
+        return check_node(event);
+    case POOL_EVENT_AGENT_REPORTED:
+        *ret_bytes = sizeof event->u.agent_reported;
+        return check_agent(event);
+    case POOL_EVENT_WORKER_REPORTED:
+        *ret_bytes = sizeof event->u.worker_reported;
+        return check_worker(event);
+    case POOL_EVENT_CKPT_DURABLE: *ret_bytes = sizeof event->u.ckpt_durable; return NULL;
+    case POOL_EVENT_NODE_DRAIN_ASKED: *ret_bytes = sizeof event->u.node_drain_asked; return NULL;
+    case POOL_EVENT_KIND_END: break;
+    }
+    return "event: unknown kind";
+}
+
+const char *pool_event_check(const struct pool_event *event)
+{
+    size_t used_bytes;
+    if (event->version != POOL_CORE_VERSION)
+        return "event: written for another version of the core";
+    if (event->seq >= SEQ_MAX) return "event: sequence number above 2^47";
+    if (!is_time(event->now_us)) return "event: a time before 1970 or after 2100";
+    const char *sentence = check_kind(event, &used_bytes);
+    if (sentence != NULL) return sentence;
+    return is_zero(event, used_bytes) ? NULL : "event: unused bytes are not 0";
+}

@@ -1,0 +1,215 @@
+#include "core/lease.h"
+#include "core/act.h"
+#include "core/assert.h"
+#include "core/job.h"
+#include "core/ledger.h"
+#include "core/node.h"
+
+bool lease_can_make(const pool *p)
+{
+    return p->leases_free.count > 0 || p->leases_end < p->config.limits.leases_max;
+}
+
+uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
+                    uint32_t paid_count)
+{
+    struct node *n = &p->nodes[node];
+    ASSERT(lease_can_make(p));
+    ASSERT(device_count > 0);
+    ASSERT(device_count <= n->devices_free);
+    ASSERT(n->leases.count < NODE_LEASES_MAX);
+    uint32_t slot = p->leases_free.head;
+    if (slot == SLOT_NONE)
+        slot = p->leases_end++;
+    else
+        list_remove(&p->leases_free, CHAIN(p->leases, job_link), slot);
+    p->leases[slot] = (struct lease){.job = job,
+                                     .node = node,
+                                     .device_count = device_count,
+                                     .paid_count = paid_count,
+                                     .since_us = p->now_us,
+                                     .state = LEASE_RESERVED};
+    list_append(&n->leases, CHAIN(p->leases, node_link), slot);
+    list_append(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
+    n->devices_free -= device_count;
+    node_list_idle(p, node);
+    node_retime(p, node);
+    lease_retime(p, slot);
+    return slot;
+}
+
+int64_t lease_due_us(const pool *p, uint32_t slot)
+{
+    const struct lease *l = &p->leases[slot];
+    const struct node *n = &p->nodes[l->node];
+    switch ((enum lease_state)l->state) {
+    case LEASE_RESERVED:
+        return n->state == NODE_READY && p->jobs[l->job].state == JOB_RUNNING ? 0 : INT64_MAX;
+    case LEASE_ACTIVE: return n->state == NODE_READY ? l->ask_us : INT64_MAX;
+    case LEASE_STOPPING: {
+        if (l->worker_id == 0) return 0;
+        int64_t end_us = l->deadline_us + p->config.ask_again_us;
+        return l->ask_us < end_us ? l->ask_us : end_us;
+    }
+    case LEASE_FREE:
+    case LEASE_OVER: return INT64_MAX;
+    }
+    UNREACHABLE();
+}
+
+void lease_retime(pool *p, uint32_t slot)
+{
+    heap_set(&p->timers, timer_of_lease(p, slot), lease_due_us(p, slot));
+}
+
+void lease_stop(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us)
+{
+    struct lease *l = &p->leases[slot];
+    if (l->state == LEASE_OVER) return;
+    if (l->state != LEASE_STOPPING || deadline_us < l->deadline_us) {
+        if (l->state != LEASE_STOPPING) l->stop_reason = reason;
+        l->deadline_us = deadline_us;
+        l->ask_us = p->now_us; /* told at once, also when the deadline moves closer */
+    }
+    l->state = LEASE_STOPPING;
+    lease_retime(p, slot);
+}
+
+void lease_over(pool *p, uint32_t slot)
+{
+    struct lease *l = &p->leases[slot];
+    ASSERT(l->state != LEASE_FREE);
+    l->state = LEASE_OVER;
+    if (l->stop_reason == REASON_NONE) l->stop_reason = p->nodes[l->node].drain_reason;
+    lease_retime(p, slot);
+    node_retime(p, l->node);
+    job_touch(p, l->job);
+}
+
+void lease_drop(pool *p, uint32_t slot)
+{
+    struct lease *l = &p->leases[slot];
+    uint32_t node = l->node, job = l->job;
+    ASSERT(l->state != LEASE_FREE);
+    p->nodes[node].devices_free += l->device_count;
+    list_remove(&p->nodes[node].leases, CHAIN(p->leases, node_link), slot);
+    list_remove(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
+    *l = (struct lease){.state = LEASE_FREE};
+    list_append(&p->leases_free, CHAIN(p->leases, job_link), slot);
+    heap_set(&p->timers, timer_of_lease(p, slot), HEAP_KEY_NEVER);
+    job_touch(p, job);
+}
+
+void lease_end(pool *p, uint32_t slot, struct pool_output *out)
+{
+    uint32_t node = p->leases[slot].node;
+    struct node *n = &p->nodes[node];
+    ledger_settle(p, node, out);
+    if (!node_is_usable(n)) {
+        lease_over(p, slot);
+        return;
+    }
+    lease_drop(p, slot);
+    n->idle_since_us = p->now_us;
+    node_list_idle(p, node);
+    node_retime(p, node);
+}
+
+static uint64_t make_worker_id(pool *p)
+{
+    return p->config.incarnation << KEY_SHIFT | p->next_worker++;
+}
+
+void lease_restart(pool *p, uint32_t slot)
+{
+    struct lease *l = &p->leases[slot];
+    ASSERT(l->state == LEASE_ACTIVE);
+    l->worker_id = make_worker_id(p);
+    l->phase = 0;
+    l->ask_us = p->now_us;
+    lease_retime(p, slot);
+}
+
+void lease_ask_now(pool *p, uint32_t slot)
+{
+    struct lease *l = &p->leases[slot];
+    if (l->state != LEASE_ACTIVE && l->state != LEASE_STOPPING) return;
+    l->ask_us = p->now_us;
+    lease_retime(p, slot);
+}
+
+static void start(pool *p, uint32_t slot, struct pool_output *out)
+{
+    struct lease *l = &p->leases[slot];
+    ledger_settle(p, l->node, out);
+    l->state = LEASE_ACTIVE;
+    l->since_us = p->now_us;
+    lease_restart(p, slot);
+    job_retime(p, l->job);
+}
+
+static struct pool_command command_of(const pool *p, const struct lease *l, uint32_t kind)
+{
+    return (struct pool_command){.kind = kind,
+                                 .reason = l->stop_reason,
+                                 .job_id = p->jobs[l->job].job_id,
+                                 .node_key = p->nodes[l->node].node_key,
+                                 .worker_id = l->worker_id,
+                                 .device_count = l->device_count};
+}
+
+static void ask_to_run(pool *p, uint32_t slot, struct pool_output *out)
+{
+    struct lease *l = &p->leases[slot];
+    struct pool_command command = command_of(p, l, POOL_COMMAND_ENSURE_WORKER);
+    command.reason = REASON_GANG_READY;
+    act_command(p, out, command);
+    bool heard = l->phase == WORKER_PHASE_STARTING || l->phase == WORKER_PHASE_RUNNING;
+    l->ask_us =
+        p->now_us + (heard ? REFRESH_LEASES * p->config.agent_lease_us : p->config.ask_again_us);
+    lease_retime(p, slot);
+}
+
+static void ask_to_stop(pool *p, uint32_t slot, struct pool_output *out)
+{
+    struct lease *l = &p->leases[slot];
+    struct pool_command command = command_of(p, l, POOL_COMMAND_STOP_WORKER);
+    command.deadline_us = l->deadline_us;
+    act_command(p, out, command);
+    l->ask_us = p->now_us + p->config.ask_again_us;
+    lease_retime(p, slot);
+}
+
+/* The devices of a worker that would not stop cannot be given to anyone: the node goes. */
+static void force(pool *p, uint32_t slot, struct pool_output *out)
+{
+    uint32_t node = p->leases[slot].node, reason = p->leases[slot].stop_reason;
+    MARK(out, WORKER_STOP_FORCED);
+    ledger_settle(p, node, out);
+    lease_over(p, slot);
+    if (!node_is_usable(&p->nodes[node])) return;
+    if (p->nodes[node].leases.count == 1)
+        node_release(p, node, reason, /* a */ 0, out);
+    else
+        node_drain(p, node, reason, p->now_us + p->config.drain_us, (struct numbers){0}, out);
+}
+
+void lease_run(pool *p, uint32_t slot, struct pool_output *out)
+{
+    struct lease *l = &p->leases[slot];
+    switch ((enum lease_state)l->state) {
+    case LEASE_RESERVED: start(p, slot, out); return;
+    case LEASE_ACTIVE: ask_to_run(p, slot, out); return;
+    case LEASE_STOPPING:
+        if (l->worker_id == 0)
+            lease_end(p, slot, out);
+        else if (p->now_us >= l->deadline_us + p->config.ask_again_us)
+            force(p, slot, out);
+        else
+            ask_to_stop(p, slot, out);
+        return;
+    case LEASE_FREE:
+    case LEASE_OVER: break;
+    }
+    UNREACHABLE();
+}

@@ -1,0 +1,60 @@
+/* Every bound of the core: name, value, reason, and what is seen when it is reached.
+ *
+ * Role       Sizes that the caller chooses are in struct pool_limits; these are the rest. Reaching
+ * a bound is a refusal or a wait with a reason, never a crash. Units      As the names say.
+ */
+#ifndef SHOAL_CORE_LIMITS_H
+#define SHOAL_CORE_LIMITS_H
+
+#include "core/output.h"
+#include <assert.h>
+#include <stdint.h>
+
+enum {
+    MODELS_MAX = 64,   /* a model is a bit of hardware_mask; later ones are not taken */
+    POOLS_MAX = 64,    /* a pool is a bit of pool_mask; later ones are not taken */
+    REGIONS_MAX = 256, /* regions * models markets exist; offers of later regions are not taken */
+    NODE_LEASES_MAX = 16, /* one settlement of a node fits one step; the node takes no more jobs */
+    NODE_DEVICES_MAX = 4096,   /* pool_event_check() refuses more */
+    STEP_UNITS_MAX = 2048,     /* pieces of work in one step; the rest waits for the next event */
+    NODES_REMEMBERED_MIN = 64, /* ended nodes whose late answers are still understood, at least */
+    SUPPLY_LINES_MAX = 16,     /* offers named in one mix; more are counted, not named */
+};
+
+/* Room one piece of work may need: ending a node speaks once for each of its leases. */
+enum {
+    ROOM_COMMANDS = 2,
+    ROOM_DECISIONS = NODE_LEASES_MAX + 2,
+    ROOM_ENTRIES = NODE_LEASES_MAX + 3, /* leases, idle devices, adjustment */
+};
+static_assert(ROOM_ENTRIES * 2 <= POOL_ENTRIES_MAX, "an event and one piece of work fit a step");
+static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
+              "an event and one piece of work fit a step");
+
+#define HOUR_US            INT64_C(3600000000)
+#define TIME_US_MAX        INT64_C(4102444800000000) /* the year 2100: later stamps are refused */
+#define PRICE_MAX          INT64_C(10000000000)      /* $10 000 a node-hour, in micro-dollars */
+#define MONEY_MAX          INT64_C(1000000000000000) /* $1 billion: budgets and bills above are refused */
+#define DEVICES_MAX        UINT32_C(1000000)         /* of one job */
+#define NCU_MILLI_MAX      UINT32_C(1000000)         /* a device a thousand times an A100-40GB */
+#define THRESHOLD_PPM_MAX  UINT32_C(10000000)        /* ten times on-demand: never reached */
+#define THRESHOLD_PPM_NONE UINT32_C(1000000)         /* what 0 means: the on-demand price itself */
+#define SEQ_MAX            (UINT64_C(1) << 47)       /* ids are seq << 16 | position */
+#define KEY_SHIFT          40 /* node keys, worker ids: incarnation << 40 | n */
+#define INCARNATION_MAX    ((UINT64_C(1) << 23) - 1)
+
+#define ENTRY_US_MAX INT64_C(60000000) /* an open ledger interval is closed after this */
+#define SWAP_HOLD_US                                                                               \
+    INT64_C(60000000)                    /* guaranteed capacity is kept this long before spot      \
+                                            may replace it: bounds the swaps of a node-hour */
+#define SWAP_GAIN_PPM    INT64_C(900000) /* spot must cost below this share to be taken (back) */
+#define NOTICE_MARGIN_US INT64_C(200000) /* workers are gone this long before the provider acts */
+enum {
+    REFRESH_LEASES = 4
+}; /* a silent provider, a silent worker: asked again after this many
+      agent leases, in case the one message that mattered was lost */
+
+static_assert((uint64_t)HOUR_US <= UINT64_MAX / (uint64_t)HOUR_US - 1,
+              "money_meter_add() is exact");
+
+#endif

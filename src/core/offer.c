@@ -1,0 +1,225 @@
+#include "core/offer.h"
+#include "core/assert.h"
+#include "core/node.h"
+
+uint32_t region_find(const pool *p, uint32_t region)
+{
+    for (uint32_t i = 0; i < p->regions_end; i++)
+        if (p->regions[i].region == region) return i;
+    return SLOT_NONE;
+}
+
+static uint32_t region_make(pool *p, uint32_t region)
+{
+    uint32_t index = region_find(p, region);
+    if (index != SLOT_NONE) return index;
+    if ((p->regions_end + 1) * p->config.limits.models_max > p->markets_end) return SLOT_NONE;
+    index = p->regions_end++;
+    p->regions[index] = (struct region){.region = region};
+    list_clear(&p->regions[index].interested);
+    for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
+        list_clear(&market_of(p, index, model)->offers);
+        list_clear(&market_of(p, index, model)->idle_offers);
+    }
+    return index;
+}
+
+static bool goes_before(const pool *p, uint32_t a, uint32_t b)
+{
+    const struct offer *x = &p->offers[a], *y = &p->offers[b];
+    if (x->unit_usd_micros != y->unit_usd_micros) return x->unit_usd_micros < y->unit_usd_micros;
+    return x->offer_id < y->offer_id;
+}
+
+/* Prices move little: the walk starts where the offer was, `near` (SLOT_NONE: at the head). */
+static void insert_sorted(pool *p, struct list *list, struct chain chain, uint32_t slot,
+                          uint32_t near)
+{
+    uint32_t at = near == SLOT_NONE ? list->head : near;
+    while (at != SLOT_NONE && goes_before(p, at, slot)) at = list_link(chain, at)->next;
+    for (;;) {
+        uint32_t before = at == SLOT_NONE ? list->tail : list_link(chain, at)->previous;
+        if (before == SLOT_NONE || goes_before(p, before, slot)) break;
+        at = before;
+    }
+    list_insert(list, chain, slot, at);
+}
+
+static int64_t unit_price(const pool *p, const struct offer *o)
+{
+    int64_t ncu_milli = (int64_t)p->models[o->model].ncu_milli * o->device_count;
+    /* An undefined model fits no job; its offers wait at the end of their market. */
+    return ncu_milli == 0 ? INT64_MAX : o->usd_micros_per_hour * 1000 / ncu_milli;
+}
+
+static void reprice(pool *p, uint32_t slot)
+{
+    struct offer *o = &p->offers[slot];
+    int64_t unit = unit_price(p, o);
+    if (unit == o->unit_usd_micros) return;
+    struct market *market = market_of(p, o->region_index, o->model);
+    uint32_t near = o->market_link.next;
+    list_remove(&market->offers, CHAIN(p->offers, market_link), slot);
+    if (o->idle_listed) list_remove(&market->idle_offers, CHAIN(p->offers, idle_link), slot);
+    o->unit_usd_micros = unit;
+    insert_sorted(p, &market->offers, CHAIN(p->offers, market_link), slot, near);
+    if (o->idle_listed)
+        insert_sorted(p, &market->idle_offers, CHAIN(p->offers, idle_link), slot, SLOT_NONE);
+}
+
+void offer_reprice_all(pool *p)
+{
+    for (uint32_t slot = 0; slot < p->offers_end; slot++) {
+        reprice(p, slot);
+        offer_improve(p, slot);
+    }
+}
+
+void offer_list_idle(pool *p, uint32_t slot)
+{
+    struct offer *o = &p->offers[slot];
+    struct market *market = market_of(p, o->region_index, o->model);
+    bool wanted = o->idle_nodes.count > 0;
+    if (wanted == (o->idle_listed != 0)) return;
+    o->idle_listed = wanted;
+    if (wanted)
+        insert_sorted(p, &market->idle_offers, CHAIN(p->offers, idle_link), slot, SLOT_NONE);
+    else
+        list_remove(&market->idle_offers, CHAIN(p->offers, idle_link), slot);
+}
+
+uint32_t offer_stock(const pool *p, const struct offer *o)
+{
+    if (o->refused_until_us > p->now_us || o->stock_count <= o->taken_count) return 0;
+    return o->stock_count - o->taken_count;
+}
+
+/* Once drained for its price, an offer is taken again only when clearly below the threshold: a
+ * price that wavers around it would otherwise drain and buy all day. */
+bool offer_is_above(const struct offer *o, uint32_t threshold_ppm)
+{
+    if (o->capacity != CAPACITY_SPOT) return false;
+    return o->share_ppm > threshold_ppm || (o->hot_ppm != 0 && o->hot_ppm <= threshold_ppm);
+}
+
+struct meter offer_meter(const struct offer *o, int64_t now_us)
+{
+    ASSERT(now_us >= o->metered_us);
+    struct meter meter = o->meter;
+    money_meter_add(&meter, o->usd_micros_per_hour, now_us - o->metered_us);
+    return meter;
+}
+
+int64_t offer_due_us(const struct offer *o)
+{
+    return o->refused_until_us == 0 ? INT64_MAX : o->refused_until_us;
+}
+
+void offer_run(pool *p, uint32_t slot, struct pool_output *out)
+{
+    (void)out; /* an offer whose time has come has nothing to say, its takers have */
+    struct offer *o = &p->offers[slot];
+    ASSERT(o->refused_until_us <= p->now_us);
+    o->refused_until_us = 0;
+    heap_set(&p->timers, timer_of_offer(p, slot), offer_due_us(o));
+    offer_improve(p, slot);
+}
+
+void offer_refuse(pool *p, uint32_t slot, int64_t until_us)
+{
+    struct offer *o = &p->offers[slot];
+    if (until_us <= o->refused_until_us || until_us <= p->now_us) return;
+    o->refused_until_us = until_us;
+    heap_set(&p->timers, timer_of_offer(p, slot), offer_due_us(o));
+}
+
+void offer_improve(pool *p, uint32_t slot)
+{
+    const struct offer *o = &p->offers[slot];
+    p->regions[o->region_index].improved_mask |= UINT64_C(1) << o->model;
+    p->improved = 1;
+}
+
+static uint32_t make(pool *p, const struct pool_event *event)
+{
+    if (event->u.offer_changed.model >= p->config.limits.models_max) return SLOT_NONE;
+    if (p->offers_end >= p->config.limits.offers_max) return SLOT_NONE;
+    uint32_t region_index = region_make(p, event->u.offer_changed.region);
+    if (region_index == SLOT_NONE) return SLOT_NONE;
+    uint32_t slot = p->offers_end++;
+    struct offer *o = &p->offers[slot];
+    *o = (struct offer){.offer_id = event->u.offer_changed.offer_id,
+                        .metered_us = p->now_us,
+                        .provider = event->u.offer_changed.provider,
+                        .region_index = region_index,
+                        .zone = event->u.offer_changed.zone,
+                        .model = event->u.offer_changed.model,
+                        .capacity = event->u.offer_changed.capacity,
+                        .device_count = event->u.offer_changed.device_count,
+                        .usd_micros_per_hour = event->u.offer_changed.usd_micros_per_hour};
+    list_clear(&o->nodes);
+    list_clear(&o->idle_nodes);
+    o->unit_usd_micros = unit_price(p, o);
+    table_insert(&p->offer_table, o->offer_id, slot);
+    p->regions[region_index].model_mask |= UINT64_C(1) << o->model;
+    insert_sorted(p, &market_of(p, region_index, o->model)->offers, CHAIN(p->offers, market_link),
+                  slot, SLOT_NONE);
+    return slot;
+}
+
+static uint32_t share_ppm(int64_t price, int64_t on_demand)
+{
+    if (on_demand == 0) return 0; /* nothing to compare with: never above */
+    int64_t share = (price * 1000000 + on_demand - 1) / on_demand;
+    return share > UINT32_MAX ? UINT32_MAX : (uint32_t)share;
+}
+
+static void set_price(pool *p, uint32_t slot, int64_t price, int64_t on_demand)
+{
+    struct offer *o = &p->offers[slot];
+    o->on_demand_usd_micros_per_hour = on_demand;
+    o->share_ppm = share_ppm(price, on_demand);
+    if (o->hot_ppm != 0 && o->share_ppm <= (uint64_t)o->hot_ppm * SWAP_GAIN_PPM / 1000000)
+        o->hot_ppm = 0;
+    if (price == o->usd_micros_per_hour) return;
+    o->meter = offer_meter(o, p->now_us);
+    o->metered_us = p->now_us;
+    o->usd_micros_per_hour = price;
+    reprice(p, slot);
+    node_price_moved(p, slot);
+}
+
+/* Orders that the provider has not answered are not in the stock it tells. */
+static uint32_t unanswered(const pool *p, const struct offer *o)
+{
+    uint32_t count = 0;
+    for (uint32_t n = o->nodes.tail; n != SLOT_NONE && count < o->taken_count;
+         n = p->nodes[n].offer_link.previous)
+        count += p->nodes[n].state == NODE_ORDERED && p->nodes[n].phase == 0;
+    return count;
+}
+
+void offer_change(pool *p, const struct pool_event *event, struct pool_output *out)
+{
+    uint32_t slot = table_find(&p->offer_table, event->u.offer_changed.offer_id);
+    bool is_new = slot == SLOT_NONE;
+    if (is_new) slot = make(p, event);
+    if (slot == SLOT_NONE) {
+        MARK(out, CATALOG_LIMIT);
+        return;
+    }
+    struct offer *o = &p->offers[slot];
+    int64_t old_price = o->usd_micros_per_hour;
+    uint32_t old_stock = offer_stock(p, o), old_share = o->share_ppm, old_hot = o->hot_ppm;
+    set_price(p, slot, event->u.offer_changed.usd_micros_per_hour,
+              event->u.offer_changed.on_demand_usd_micros_per_hour);
+    o->hazard_ppm = event->u.offer_changed.hazard_ppm;
+    o->stock_count = event->u.offer_changed.stock_count;
+    o->taken_count = o->taken_count == 0 ? 0 : unanswered(p, o);
+    uint64_t reach = (uint64_t)o->stock_count + o->nodes.count - o->taken_count;
+    if (reach > UINT32_MAX) reach = UINT32_MAX;
+    if (reach > o->reach_count) o->reach_count = (uint32_t)reach;
+    bool better = is_new || o->usd_micros_per_hour < old_price || offer_stock(p, o) > old_stock ||
+                  o->share_ppm < old_share || o->hot_ppm < old_hot;
+    if (better && offer_stock(p, o) + o->idle_nodes.count > 0) offer_improve(p, slot);
+}

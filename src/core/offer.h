@@ -1,0 +1,26 @@
+/* Offers, markets and regions: what can be had where, cheapest first.
+ *
+ * Role       Keeps each market (one model in one region) in the order of price per NCU-hour, counts
+ *            what is left of a stock between two tellings, leaves refusing offers alone for a
+ * while, and marks regions whose supply got better so that the waiting are woken once. Stock
+ * stock_count is how many more nodes could be had when the provider last told; orders since, and
+ * orders it had not answered then, are taken off.
+ */
+#ifndef SHOAL_CORE_OFFER_H
+#define SHOAL_CORE_OFFER_H
+
+#include "core/state.h"
+
+void offer_change(pool *p, const struct pool_event *event, struct pool_output *out);
+uint32_t offer_stock(const pool *p, const struct offer *o);         /* that can be bought now */
+bool offer_is_above(const struct offer *o, uint32_t threshold_ppm); /* spot above the threshold */
+struct meter offer_meter(const struct offer *o, int64_t now_us);
+int64_t offer_due_us(const struct offer *o);
+void offer_run(pool *p, uint32_t slot, struct pool_output *out); /* its timer */
+void offer_refuse(pool *p, uint32_t slot, int64_t until_us);
+void offer_improve(pool *p, uint32_t slot);   /* new supply: wakes who waits for such devices */
+void offer_list_idle(pool *p, uint32_t slot); /* after its idle nodes changed */
+void offer_reprice_all(pool *p);              /* after a model changed */
+uint32_t region_find(const pool *p, uint32_t region);
+
+#endif

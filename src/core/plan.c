@@ -1,0 +1,91 @@
+/* Which job is looked at next, and the life of a bound job: starting its gang, growing it. */
+#include "core/plan.h"
+#include "core/act.h"
+#include "core/assert.h"
+#include "core/lease.h"
+#include "core/offer.h"
+#include "core/plan_buy.h"
+
+bool plan_is_pending(const pool *p)
+{
+    return p->improved || p->plans.count > 0;
+}
+
+void plan_room_made(pool *p)
+{
+    if (!p->starved) return;
+    p->starved = 0;
+    for (uint32_t i = 0; i < p->regions_end; i++) p->regions[i].improved_mask = UINT64_MAX;
+    p->improved = p->regions_end > 0;
+}
+
+void plan_catalog_changed(pool *p)
+{
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
+        shape_judge(p, &p->shapes[s]);
+    offer_reprice_all(p);
+}
+
+/* Everyone whom the new supply could help is looked at again, in order. */
+static void wake_waiting(pool *p)
+{
+    p->improved = 0;
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        struct region *region = &p->regions[i];
+        uint64_t models = region->improved_mask;
+        if (models == 0) continue;
+        region->improved_mask = 0;
+        for (uint32_t j = region->interested.head; j != SLOT_NONE;
+             j = p->jobs[j].interested_link.next)
+            if ((p->shapes[p->jobs[j].shape].compat_mask & models) != 0) job_touch(p, j);
+        for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
+            if ((p->shapes[s].compat_mask & models) != 0 &&
+                (p->shapes[s].region == 0 || p->shapes[s].region == region->region))
+                shape_wake(p, s);
+    }
+}
+
+static void start_gang(pool *p, uint32_t job, struct holding held, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    act_decision(p, out,
+                 (struct pool_decision){.kind = DECISION_PLACE,
+                                        .reason = REASON_GANG_READY,
+                                        .job_id = j->job_id,
+                                        .a = held.up_count,
+                                        .b = j->devices_min});
+    j->state = JOB_RUNNING;
+    if (j->started_us == 0) j->started_us = p->now_us;
+    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
+        lease_retime(p, l);
+}
+
+static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    struct holding held = job_holding(p, job);
+    heap_set(&p->plans, job, HEAP_KEY_NEVER);
+    if (j->state == JOB_RUNNING && held.up_count == 0) { /* all gone: the gang forms anew */
+        j->state = JOB_STARTING;
+        j->short_since_us = p->now_us;
+    }
+    if (j->state == JOB_STARTING && held.up_count >= j->devices_min) start_gang(p, job, held, out);
+    if (!plan_grow(p, job, held, out)) {
+        job_touch(p, job);
+        return;
+    }
+    plan_review(p, job, out);
+}
+
+void plan_run(pool *p, struct pool_output *out)
+{
+    if (p->improved) {
+        wake_waiting(p);
+        return;
+    }
+    uint32_t id = heap_first(&p->plans);
+    if (id < p->config.limits.jobs_max)
+        plan_bound(p, id, out);
+    else
+        plan_queued(p, id - p->config.limits.jobs_max, out);
+}

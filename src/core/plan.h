@@ -1,0 +1,55 @@
+/* Planning: moves what is wanted towards what is asked for, highest class first, then age.
+ *
+ * Files      plan.c        which job is looked at next, and the life of a bound job
+ *            plan_order.c  shapes and their queues: jobs that ask for the same are judged once
+ *            plan_admit.c  yes or no at the door, with what would make it possible
+ *            plan_place.c  which region a job starts in; devices taken there
+ *            plan_buy.c    the supply of a region in the order in which it is taken
+ *            plan_drain.c  nodes given up: price, notice, operator
+ *            plan_release.c gangs given up, guaranteed capacity given back for spot
+ */
+#ifndef SHOAL_CORE_PLAN_H
+#define SHOAL_CORE_PLAN_H
+
+#include "core/job.h"
+#include "core/state.h"
+
+bool plan_is_pending(const pool *p);
+void plan_run(pool *p, struct pool_output *out); /* one piece of planning */
+void plan_room_made(pool *p);                    /* a node left the table */
+void plan_catalog_changed(pool *p);
+
+/* plan_order.c */
+uint32_t shape_enter(pool *p, const struct pool_event *event); /* counts one user */
+void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret_shape);
+uint32_t shape_find(const pool *p, struct shape *wanted); /* sets its hash; SLOT_NONE = none */
+void shape_leave(pool *p, uint32_t slot);
+void shape_judge(const pool *p, struct shape *s); /* its models and threshold, from the catalog */
+void shape_wake(pool *p, uint32_t slot);
+void shape_queue_insert(pool *p, uint32_t job); /* by age */
+void shape_queue_remove(pool *p, uint32_t job);
+uint64_t plan_jobs_before(const pool *p, uint32_t job);
+
+/* plan_admit.c */
+struct verdict {
+    uint32_t reason;
+    struct numbers numbers;
+};
+void plan_admit(pool *p, const struct pool_event *event, struct pool_output *out);
+struct verdict plan_judge(const pool *p, const struct shape *shape);
+
+/* plan_place.c */
+void plan_queued(pool *p, uint32_t shape, struct pool_output *out);
+bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out);
+void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
+               struct pool_output *out);
+
+/* plan_drain.c */
+void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out);
+void plan_drain_for_notice(pool *p, uint32_t node, struct pool_output *out);
+void plan_drain_asked(pool *p, uint32_t node, struct pool_output *out);
+
+/* plan_release.c */
+void plan_review(pool *p, uint32_t job, struct pool_output *out);
+
+#endif

@@ -1,0 +1,137 @@
+/* Admission: what can never run is refused at once, with the number that would make it possible.
+ * "Ever" means: the largest stock each offer has shown, at today's prices. An offer that is out of
+ * stock, refusing or above the threshold today makes a job wait, not impossible. */
+#include "core/act.h"
+#include "core/assert.h"
+#include "core/plan.h"
+#include "core/plan_buy.h"
+
+struct reach {
+    uint64_t device_count;
+    bool any_offer;
+    int64_t usd_micros_per_hour; /* cheapest way to devices_min; -1 = not reached */
+};
+
+static struct reach reach_of(const pool *p, const struct shape *s, uint32_t region_index)
+{
+    struct reach reach = {.usd_micros_per_hour = -1};
+    struct demand demand = demand_of(s, DEVICES_MAX, /* committed */ 0);
+    struct mix mix;
+    demand.ever = 1;
+    demand.budget_left_usd_micros = INT64_MAX;
+    demand.node_devices_min = 1;
+    demand.single_node = 0;
+    struct supply supply;
+    struct pick pick;
+    supply_begin(&supply, p, &demand, region_index, SUPPLY_BY_DEVICE);
+    while (supply_next(&supply, &pick)) {
+        uint64_t devices = (uint64_t)pick.device_count * pick.node_count;
+        reach.any_offer = true;
+        if (s->kind != JOB_KIND_BATCH)
+            reach.device_count += devices;
+        else if (pick.device_count > reach.device_count)
+            reach.device_count = pick.device_count;
+    }
+    demand = demand_of(s, s->devices_min, /* committed */ 0);
+    demand.ever = 1;
+    demand.budget_left_usd_micros = INT64_MAX;
+    supply_mix(p, &demand, region_index, SUPPLY_BY_DEVICE, &mix);
+    if (mix.device_count >= s->devices_min) reach.usd_micros_per_hour = mix.usd_micros_per_hour;
+    return reach;
+}
+
+static struct reach best_reach(const pool *p, const struct shape *s)
+{
+    struct reach best = {.usd_micros_per_hour = -1};
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        if (s->region != 0 && s->region != p->regions[i].region) continue;
+        if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
+        struct reach here = reach_of(p, s, i);
+        best.any_offer |= here.any_offer;
+        if (here.device_count > best.device_count) best.device_count = here.device_count;
+        if (here.usd_micros_per_hour >= 0 &&
+            (best.usd_micros_per_hour < 0 || here.usd_micros_per_hour < best.usd_micros_per_hour))
+            best.usd_micros_per_hour = here.usd_micros_per_hour;
+    }
+    return best;
+}
+
+struct verdict plan_judge(const pool *p, const struct shape *s)
+{
+    struct verdict verdict = {.reason = REASON_BAD_REQUEST,
+                              .numbers = {.a = s->devices_min, .b = s->devices_max}};
+    if (s->devices_min == 0 || s->devices_min > s->devices_max) return verdict;
+    verdict = (struct verdict){.reason = REASON_NO_CAPABILITY};
+    if (s->compat_mask == 0) return verdict;
+    struct reach reach = best_reach(p, s);
+    verdict.reason = REASON_NO_OFFER;
+    if (!reach.any_offer) return verdict;
+    verdict.numbers = (struct numbers){.a = s->devices_min, .b = (int64_t)reach.device_count};
+    verdict.reason = REASON_GANG_TOO_LARGE;
+    if (reach.usd_micros_per_hour < 0) return verdict;
+    verdict.reason = REASON_FITS;
+    if (s->budget_usd_micros_per_hour == 0) return verdict;
+    if (reach.usd_micros_per_hour <= s->budget_usd_micros_per_hour) return verdict;
+    return (struct verdict){.reason = REASON_BUDGET_TOO_SMALL,
+                            .numbers = {.a = reach.usd_micros_per_hour,
+                                        .b = s->budget_usd_micros_per_hour,
+                                        .c = s->devices_min}};
+}
+
+/* Jobs of a shape that already waits were judged with the first of them. */
+static struct verdict judge_event(const pool *p, const struct pool_event *event)
+{
+    struct shape shape;
+    shape_fill(p, event, &shape);
+    uint32_t like = shape_find(p, &shape);
+    if (like != SLOT_NONE && p->shapes[like].queue.count > 0)
+        return (struct verdict){.reason = REASON_FITS,
+                                .numbers = {.a = shape.devices_min, .b = shape.devices_max}};
+    return plan_judge(p, &shape);
+}
+
+static bool is_known(const pool *p, uint64_t job_id, struct pool_output *out)
+{
+    uint32_t slot = table_find(&p->job_table, job_id);
+    if (slot == SLOT_NONE) return false;
+    MARK(out, JOB_RESUBMITTED);
+    if (!job_is_live(&p->jobs[slot])) MARK(out, JOB_RESUBMITTED_AFTER_END);
+    return true;
+}
+
+static void admit(pool *p, uint32_t job, const struct pool_event *event, struct verdict verdict,
+                  struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    act_decision(p, out,
+                 (struct pool_decision){.kind = DECISION_ADMIT,
+                                        .reason = verdict.reason,
+                                        .job_id = j->job_id,
+                                        .a = verdict.numbers.a,
+                                        .b = verdict.numbers.b});
+    j->state = JOB_QUEUED;
+    j->shape = shape_enter(p, event);
+    shape_queue_insert(p, job);
+    uint64_t before = plan_jobs_before(p, job);
+    if (before > 0)
+        plan_wait(p, job, REASON_WAIT_TURN, (struct numbers){.a = (int64_t)before}, out);
+}
+
+void plan_admit(pool *p, const struct pool_event *event, struct pool_output *out)
+{
+    uint64_t job_id = event->u.job_submitted.job_id;
+    if (is_known(p, job_id, out)) return;
+    struct pool_decision refusal = {.kind = DECISION_REFUSE, .job_id = job_id};
+    uint32_t job = job_make(p, event, out);
+    if (job == SLOT_NONE) { /* nowhere to remember it: the same submit may be tried again */
+        refusal.reason = REASON_LIMIT_JOBS;
+        refusal.a = p->config.limits.jobs_max;
+        act_decision(p, out, refusal);
+        return;
+    }
+    struct verdict verdict = judge_event(p, event);
+    if (verdict.reason == REASON_FITS)
+        admit(p, job, event, verdict, out);
+    else
+        job_end(p, job, JOB_REFUSED, DECISION_REFUSE, verdict.reason, verdict.numbers, out);
+}

@@ -1,0 +1,69 @@
+/* The supply of one region for one demand, in the order in which it is taken.
+ *
+ * Rule       First devices of nodes that are up and idle, then offers; in each, the lowest price
+ * per NCU-hour first (BY_NCU), or per device-hour (BY_DEVICE: reaches a gang's minimum where the
+ * first does not fit the budget). An offer is skipped when its kind is not allowed, it is out of
+ * stock, refused lately, spot above the threshold, or one node costs more than is left of the
+ * budget. A node with more devices than are still wanted counts as dear as its price over the
+ * devices used. Use        One iterator serves the planner, which takes each pick as it comes, and
+ * quotes, which add them up: so they cannot disagree. Limits     Greedy: within a budget another
+ * mix may hold more NCU (a knapsack); the tests compare with the best mix on small inputs.
+ */
+#ifndef SHOAL_CORE_PLAN_BUY_H
+#define SHOAL_CORE_PLAN_BUY_H
+
+#include "core/state.h"
+
+enum supply_order { SUPPLY_BY_NCU, SUPPLY_BY_DEVICE };
+
+struct demand {
+    uint64_t compat_mask; /* models */
+    uint32_t capacity_mask, threshold_ppm;
+    uint32_t devices_left;
+    uint32_t node_devices_min; /* a node must give this many */
+    uint32_t single_node;      /* one node and no more: batch jobs */
+    uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */
+    int64_t budget_left_usd_micros; /* per hour; INT64_MAX = no limit */
+};
+
+struct pick {
+    uint32_t offer, node; /* node SLOT_NONE = to be bought */
+    uint32_t node_count;
+    uint32_t device_count, paid_count; /* of each node: used, paid for */
+    int64_t usd_micros_per_hour;       /* of each node */
+};
+
+struct supply {
+    const pool *p;
+    struct demand left;
+    uint64_t models; /* with offers here that fit */
+    uint32_t region_index, order;
+    uint32_t buying, offer, node, partial; /* partial: a node with devices to spare, kept in mind */
+    uint32_t nodes_left;
+    int64_t too_dear_usd_micros; /* cheapest node that did not fit the budget; 0 = none */
+    uint32_t heads[MODELS_MAX];
+};
+
+struct mix_line {
+    uint32_t offer, node_count, device_count; /* device_count of all these nodes */
+    int64_t usd_micros_per_hour;
+};
+
+struct mix {
+    uint32_t region_index, order, device_count, node_count, line_count;
+    uint64_t ncu_milli;
+    int64_t usd_micros_per_hour, too_dear_usd_micros;
+    struct mix_line lines[SUPPLY_LINES_MAX];
+};
+
+struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t committed_usd_micros);
+void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
+                  uint32_t region_index, enum supply_order order);
+bool supply_next(struct supply *s, struct pick *ret_pick);
+void supply_mix(const pool *p, const struct demand *demand, uint32_t region_index,
+                enum supply_order order, struct mix *ret_mix);
+/* By NCU, or by device if only that reaches `devices_min`. */
+void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
+                 uint32_t devices_min, struct mix *ret_mix);
+
+#endif

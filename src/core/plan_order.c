@@ -1,0 +1,165 @@
+/* Order: class, then age. Jobs that ask for the same thing form a shape and are judged once: when
+ * the oldest of them cannot start, none can, and nobody looks again until supply improves. That is
+ * what keeps a million hopeless jobs from costing anything per event. */
+#include "core/assert.h"
+#include "core/offer.h"
+#include "core/plan.h"
+
+static uint32_t plan_of_shape(const pool *p, uint32_t slot)
+{
+    return p->config.limits.jobs_max + slot;
+}
+
+void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret_shape)
+{
+    *ret_shape = (struct shape){.capability_mask = event->u.job_submitted.capability_mask,
+                                .pool_mask = event->u.job_submitted.pool_mask,
+                                .budget_usd_micros_per_hour =
+                                    event->u.job_submitted.budget_usd_micros_per_hour,
+                                .vram_min_mib = event->u.job_submitted.vram_min_mib,
+                                .devices_min = event->u.job_submitted.devices_min,
+                                .devices_max = event->u.job_submitted.devices_max,
+                                .price_threshold_ppm = event->u.job_submitted.price_threshold_ppm,
+                                .region = event->u.job_submitted.region,
+                                .job_class = event->u.job_submitted.job_class,
+                                .kind = event->u.job_submitted.kind,
+                                .capacity_mask = event->u.job_submitted.capacity_mask};
+    shape_judge(p, ret_shape);
+}
+
+static bool is_same(const struct shape *a, const struct shape *b)
+{
+    return a->capability_mask == b->capability_mask && a->pool_mask == b->pool_mask &&
+           a->budget_usd_micros_per_hour == b->budget_usd_micros_per_hour &&
+           a->vram_min_mib == b->vram_min_mib && a->devices_min == b->devices_min &&
+           a->devices_max == b->devices_max && a->price_threshold_ppm == b->price_threshold_ppm &&
+           a->region == b->region && a->job_class == b->job_class && a->kind == b->kind &&
+           a->capacity_mask == b->capacity_mask;
+}
+
+static uint64_t hash_of(const struct shape *s)
+{
+    uint64_t hash = table_hash(s->capability_mask);
+    hash = table_hash(hash ^ s->pool_mask);
+    hash = table_hash(hash ^ (uint64_t)s->budget_usd_micros_per_hour);
+    hash = table_hash(hash ^ ((uint64_t)s->devices_min << 32 | s->devices_max));
+    hash = table_hash(hash ^ ((uint64_t)s->vram_min_mib << 32 | s->price_threshold_ppm));
+    hash = table_hash(
+        hash ^ ((uint64_t)s->region << 32 | s->capacity_mask << 16 | s->kind << 8 | s->job_class));
+    return hash;
+}
+
+uint32_t shape_find(const pool *p, struct shape *wanted)
+{
+    wanted->hash = hash_of(wanted);
+    uint32_t slot = table_find(&p->shape_table, wanted->hash);
+    while (slot != SLOT_NONE && !is_same(&p->shapes[slot], wanted)) /* two shapes, one hash */
+        slot = table_find(&p->shape_table, ++wanted->hash);
+    return slot;
+}
+
+uint32_t shape_enter(pool *p, const struct pool_event *event)
+{
+    struct shape wanted;
+    shape_fill(p, event, &wanted);
+    uint32_t slot = shape_find(p, &wanted);
+    if (slot == SLOT_NONE) {
+        slot = p->shapes_free.head;
+        if (slot == SLOT_NONE)
+            slot = p->shapes_end++;
+        else
+            list_remove(&p->shapes_free, CHAIN(p->shapes, shapes_link), slot);
+        ASSERT(slot < p->config.limits.jobs_max);
+        p->shapes[slot] = wanted;
+        list_clear(&p->shapes[slot].queue);
+        list_append(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
+        table_insert(&p->shape_table, wanted.hash, slot);
+    }
+    p->shapes[slot].user_count++;
+    return slot;
+}
+
+void shape_leave(pool *p, uint32_t slot)
+{
+    struct shape *s = &p->shapes[slot];
+    ASSERT(s->user_count > 0);
+    if (--s->user_count > 0) return;
+    ASSERT(s->queue.count == 0);
+    heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);
+    table_remove(&p->shape_table, s->hash);
+    list_remove(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
+    list_append(&p->shapes_free, CHAIN(p->shapes, shapes_link), slot);
+}
+
+static bool rule_allows(const struct pool_rule *rule, const struct model *m, uint32_t model)
+{
+    return rule->price_threshold_ppm != 0 && (rule->hardware_mask >> model & 1) != 0 &&
+           (m->capability_mask & rule->capability_mask) == rule->capability_mask &&
+           m->vram_mib >= rule->vram_min_mib;
+}
+
+static bool pools_allow(const pool *p, const struct shape *s, uint32_t model)
+{
+    if (s->pool_mask == 0) return true;
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
+        if ((s->pool_mask >> i & 1) != 0 && rule_allows(&p->rules[i], &p->models[model], model))
+            return true;
+    return false;
+}
+
+/* The threshold: the job's own, else the most patient of its pools'. */
+static uint32_t threshold_of(const pool *p, const struct shape *s)
+{
+    uint32_t threshold_ppm = 0;
+    if (s->price_threshold_ppm != 0) return s->price_threshold_ppm;
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
+        if ((s->pool_mask >> i & 1) != 0 && p->rules[i].price_threshold_ppm > threshold_ppm)
+            threshold_ppm = p->rules[i].price_threshold_ppm;
+    return threshold_ppm != 0 ? threshold_ppm : THRESHOLD_PPM_NONE;
+}
+
+void shape_judge(const pool *p, struct shape *s)
+{
+    s->compat_mask = 0;
+    for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
+        const struct model *m = &p->models[model];
+        if (m->ncu_milli == 0 || m->vram_mib < s->vram_min_mib) continue;
+        if ((m->capability_mask & s->capability_mask) != s->capability_mask) continue;
+        if (pools_allow(p, s, model)) s->compat_mask |= UINT64_C(1) << model;
+    }
+    s->threshold_ppm = threshold_of(p, s);
+}
+
+void shape_wake(pool *p, uint32_t slot)
+{
+    const struct shape *s = &p->shapes[slot];
+    int64_t key =
+        s->queue.head == SLOT_NONE ? HEAP_KEY_NEVER : (int64_t)p->jobs[s->queue.head].order;
+    heap_set(&p->plans, plan_of_shape(p, slot), key);
+}
+
+void shape_queue_insert(pool *p, uint32_t job)
+{
+    struct shape *s = &p->shapes[p->jobs[job].shape];
+    /* New jobs are the youngest; one that comes back is among the oldest. */
+    uint32_t before = SLOT_NONE;
+    if (s->queue.tail != SLOT_NONE && p->jobs[s->queue.tail].order > p->jobs[job].order)
+        for (before = s->queue.head; p->jobs[before].order < p->jobs[job].order;)
+            before = p->jobs[before].queue_link.next;
+    list_insert(&s->queue, CHAIN(p->jobs, queue_link), job, before);
+    if (s->queue.head == job) shape_wake(p, p->jobs[job].shape);
+}
+
+void shape_queue_remove(pool *p, uint32_t job)
+{
+    uint32_t slot = p->jobs[job].shape;
+    struct shape *s = &p->shapes[slot];
+    bool was_first = s->queue.head == job;
+    list_remove(&s->queue, CHAIN(p->jobs, queue_link), job);
+    if (was_first) shape_wake(p, slot);
+}
+
+uint64_t plan_jobs_before(const pool *p, uint32_t job)
+{
+    return p->shapes[p->jobs[job].shape].queue.count - 1;
+}

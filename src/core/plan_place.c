@@ -1,0 +1,211 @@
+/* Placement: the region a job starts in, and the nodes it takes there. */
+#include "core/act.h"
+#include "core/assert.h"
+#include "core/lease.h"
+#include "core/ledger.h"
+#include "core/offer.h"
+#include "core/plan.h"
+#include "core/plan_buy.h"
+
+void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
+               struct pool_output *out)
+{
+    const struct job *j = &p->jobs[job];
+    if (j->wait_reason == reason) return; /* said already: only changes are news */
+    act_decision(p, out,
+                 (struct pool_decision){.kind = DECISION_WAIT,
+                                        .reason = reason,
+                                        .job_id = j->job_id,
+                                        .a = numbers.a,
+                                        .b = numbers.b,
+                                        .c = numbers.c});
+}
+
+/* More NCU is better, then a lower price, then the region seen first. */
+static bool is_better(const struct mix *a, const struct mix *b)
+{
+    if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
+    return a->usd_micros_per_hour < b->usd_micros_per_hour;
+}
+
+/* The best region that reaches the gang's minimum, the one it was in before if that does. In
+ * ret_best: what it could take there; without any, the cheapest node that was too dear. */
+static bool best_region(const pool *p, const struct shape *s, const struct demand *demand,
+                        uint32_t home, struct mix *ret_best)
+{
+    bool found = false;
+    int64_t too_dear = 0;
+    *ret_best = (struct mix){0};
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        if (s->region != 0 && s->region != p->regions[i].region) continue;
+        if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
+        struct mix mix;
+        supply_best(p, demand, i, s->devices_min, &mix);
+        if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
+            too_dear = mix.too_dear_usd_micros;
+        if (mix.device_count < s->devices_min) continue;
+        if (found && i != home && !is_better(&mix, ret_best)) continue;
+        *ret_best = mix;
+        found = true;
+        if (i == home) break;
+    }
+    if (!found) ret_best->too_dear_usd_micros = too_dear;
+    return found;
+}
+
+static bool buys_fallback(const pool *p, const struct shape *s, const struct supply *supply,
+                          const struct offer *o)
+{
+    if (o->capacity != CAPACITY_ON_DEMAND && o->capacity != CAPACITY_RESERVED) return false;
+    if (s->capacity_mask != 0 && (s->capacity_mask >> CAPACITY_SPOT & 1) == 0) return false;
+    for (uint64_t rest = supply->models; rest != 0; rest &= rest - 1) {
+        const struct market *market =
+            market_of(p, supply->region_index, (uint32_t)__builtin_ctzll(rest));
+        for (uint32_t at = market->offers.head; at != SLOT_NONE;
+             at = p->offers[at].market_link.next) {
+            const struct offer *other = &p->offers[at];
+            if (other->capacity == CAPACITY_SPOT && offer_stock(p, other) > 0 &&
+                !offer_is_above(other, s->threshold_ppm))
+                return false; /* spot can be had: guaranteed capacity was simply cheaper */
+        }
+    }
+    return true;
+}
+
+static void take_idle(pool *p, uint32_t job, const struct pick *pick, int64_t devices_left,
+                      struct pool_output *out)
+{
+    struct node *n = &p->nodes[pick->node];
+    act_decision(p, out,
+                 (struct pool_decision){.kind = DECISION_PLACE,
+                                        .reason = REASON_FITS,
+                                        .job_id = p->jobs[job].job_id,
+                                        .node_key = n->node_key,
+                                        .offer_id = p->offers[pick->offer].offer_id,
+                                        .a = devices_left,
+                                        .b = n->devices_free});
+    ledger_settle(p, pick->node, out);
+    (void)lease_make(p, job, pick->node, pick->device_count, pick->paid_count);
+}
+
+static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, int64_t budget_left,
+                struct pool_output *out)
+{
+    const struct offer *o = &p->offers[pick->offer];
+    uint32_t node = node_order(p, pick->offer, job);
+    uint32_t lease = lease_make(p, job, node, pick->device_count, pick->paid_count);
+    p->leases[lease].fallback = fallback;
+    act_decision(
+        p, out,
+        (struct pool_decision){.kind = DECISION_BUY,
+                               .reason = fallback ? REASON_FALLBACK : REASON_CHEAPEST,
+                               .job_id = p->jobs[job].job_id,
+                               .node_key = p->nodes[node].node_key,
+                               .offer_id = o->offer_id,
+                               .a = o->usd_micros_per_hour,
+                               .b = budget_left == INT64_MAX ? 0 : budget_left,
+                               .c = (int64_t)p->models[o->model].ncu_milli * pick->device_count});
+}
+
+/* Takes what a pick says, node by node; false: no room, the rest is for the next step. */
+static bool take_pick(pool *p, uint32_t job, const struct supply *supply, const struct pick *pick,
+                      struct pool_output *out)
+{
+    const struct shape *s = &p->shapes[p->jobs[job].shape];
+    bool fallback = pick->node == SLOT_NONE && buys_fallback(p, s, supply, &p->offers[pick->offer]);
+    int64_t devices = supply->left.devices_left + (int64_t)pick->device_count * pick->node_count;
+    int64_t budget = supply->left.budget_left_usd_micros;
+    if (budget != INT64_MAX) budget += pick->usd_micros_per_hour * pick->node_count;
+    for (uint32_t i = 0; i < pick->node_count; i++) {
+        if (!act_has_room(out)) return false;
+        if (!lease_can_make(p)) return true;
+        if (pick->node != SLOT_NONE)
+            take_idle(p, job, pick, devices, out);
+        else
+            buy(p, job, pick, fallback, budget, out);
+        devices -= pick->device_count;
+        if (budget != INT64_MAX) budget -= pick->usd_micros_per_hour;
+    }
+    return true;
+}
+
+static void say_short(pool *p, uint32_t job, const struct supply *supply, struct holding held,
+                      struct pool_output *out)
+{
+    const struct job *j = &p->jobs[job];
+    if (supply->nodes_left == 0 || !lease_can_make(p)) {
+        MARK(out, NODE_LIMIT);
+        p->starved = 1;
+    }
+    if (supply->too_dear_usd_micros != 0)
+        plan_wait(p, job, REASON_WAIT_BUDGET,
+                  (struct numbers){.a = supply->too_dear_usd_micros,
+                                   .b = supply->left.budget_left_usd_micros},
+                  out);
+    else
+        plan_wait(p, job, REASON_WAIT_CAPACITY,
+                  (struct numbers){.a = held.up_count, .b = j->devices_max}, out);
+}
+
+bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    ASSERT(job_is_bound(j));
+    if (held.device_count >= j->devices_max) return true;
+    if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
+    struct demand demand =
+        demand_of(s, j->devices_max - held.device_count, held.usd_micros_per_hour);
+    uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
+    struct mix mix;
+    supply_best(p, &demand, j->region_index, missing, &mix);
+    struct supply supply;
+    struct pick pick;
+    supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
+    while (supply_next(&supply, &pick))
+        if (!take_pick(p, job, &supply, &pick, out)) return false;
+    if (supply.left.devices_left > 0 && act_has_room(out)) say_short(p, job, &supply, held, out);
+    return true;
+}
+
+static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    if (j->region_index != SLOT_NONE && j->region_index != region_index)
+        act_decision(p, out,
+                     (struct pool_decision){.kind = DECISION_PLACE,
+                                            .reason = REASON_REGION_CHANGED,
+                                            .job_id = j->job_id,
+                                            .a = j->devices_min});
+    shape_queue_remove(p, job);
+    j->region_index = region_index;
+    j->state = JOB_STARTING;
+    j->short_since_us = p->now_us;
+    job_touch(p, job);
+}
+
+void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
+{
+    const struct shape *s = &p->shapes[shape];
+    uint32_t job = s->queue.head;
+    ASSERT(job != SLOT_NONE);
+    struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
+    struct demand demand = demand_of(s, s->devices_max, held.usd_micros_per_hour);
+    struct mix mix;
+    if (best_region(p, s, &demand, p->jobs[job].region_index, &mix)) {
+        bind(p, job, mix.region_index, out);
+        return;
+    }
+    heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
+    if (p->node_count >= p->config.limits.nodes_max || !lease_can_make(p)) {
+        MARK(out, NODE_LIMIT);
+        p->starved = 1;
+    }
+    if (mix.too_dear_usd_micros != 0)
+        plan_wait(
+            p, job, REASON_WAIT_BUDGET,
+            (struct numbers){.a = mix.too_dear_usd_micros, .b = demand.budget_left_usd_micros},
+            out);
+    else
+        plan_wait(p, job, REASON_WAIT_CAPACITY, (struct numbers){.a = 0, .b = s->devices_min}, out);
+}

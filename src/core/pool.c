@@ -1,0 +1,204 @@
+/* The block of memory, and the step: apply, then work in pieces until nothing is due or a list is
+ * full. */
+#include "core/pool.h"
+#include "core/act.h"
+#include "core/apply.h"
+#include "core/assert.h"
+#include "core/lease.h"
+#include "core/node.h"
+#include "core/offer.h"
+#include "core/plan.h"
+#include <string.h>
+
+void pool_config_default(struct pool_config *ret_config)
+{
+    *ret_config = (struct pool_config){.limits = {.nodes_max = 1024,
+                                                  .jobs_max = 100000,
+                                                  .offers_max = 4096,
+                                                  .models_max = 64,
+                                                  .pools_max = 64,
+                                                  .leases_max = 4096},
+                                       .incarnation = 1,
+                                       .ask_again_us = 5000000,
+                                       .agent_lease_us = 15000000,
+                                       .boot_timeout_us = 600000000,
+                                       .refused_backoff_us = 30000000,
+                                       .drain_us = 30000000,
+                                       .idle_release_us = 60000000,
+                                       .worker_failures_max = 3};
+}
+
+/* Nodes that ended are remembered: a quarter more slots than nodes. */
+static uint32_t node_slots_of(const struct pool_limits *limits)
+{
+    return limits->nodes_max + limits->nodes_max / 4 + NODES_REMEMBERED_MIN;
+}
+
+static uint32_t regions_of(const struct pool_limits *limits)
+{
+    return limits->offers_max < REGIONS_MAX ? limits->offers_max : REGIONS_MAX;
+}
+
+/* Parts of the block, in order; each starts at a multiple of 16. */
+struct carve {
+    uint8_t *base; /* NULL: only counts */
+    size_t bytes;
+};
+
+static void *carve(struct carve *c, size_t count, size_t bytes)
+{
+    void *part = c->base == NULL ? NULL : c->base + c->bytes;
+    c->bytes += (count * bytes + 15) / 16 * 16;
+    return part;
+}
+
+static void carve_heap(struct carve *c, struct heap *heap, uint32_t id_end)
+{
+    heap->id_end = id_end;
+    heap->ids = carve(c, id_end, sizeof heap->ids[0]);
+    heap->positions = carve(c, id_end, sizeof heap->positions[0]);
+    heap->keys = carve(c, id_end, sizeof heap->keys[0]);
+}
+
+static void carve_table(struct carve *c, struct table *table, uint32_t max)
+{
+    table->capacity = table_capacity(max);
+    table->cells = carve(c, table->capacity, sizeof table->cells[0]);
+}
+
+static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *limits)
+{
+    uint32_t nodes = node_slots_of(limits), regions = regions_of(limits);
+    (void)carve(c, 1, sizeof *p);
+    p->models = carve(c, limits->models_max, sizeof p->models[0]);
+    p->rules = carve(c, limits->pools_max, sizeof p->rules[0]);
+    p->regions = carve(c, regions, sizeof p->regions[0]);
+    p->markets = carve(c, (size_t)regions * limits->models_max, sizeof p->markets[0]);
+    p->offers = carve(c, limits->offers_max, sizeof p->offers[0]);
+    p->nodes = carve(c, nodes, sizeof p->nodes[0]);
+    p->leases = carve(c, limits->leases_max, sizeof p->leases[0]);
+    p->shapes = carve(c, limits->jobs_max, sizeof p->shapes[0]);
+    p->jobs = carve(c, limits->jobs_max, sizeof p->jobs[0]);
+    carve_heap(c, &p->timers, nodes + limits->leases_max + limits->offers_max + limits->jobs_max);
+    carve_heap(c, &p->plans, limits->jobs_max * 2);
+    carve_table(c, &p->node_table, nodes);
+    carve_table(c, &p->job_table, limits->jobs_max);
+    carve_table(c, &p->offer_table, limits->offers_max);
+    carve_table(c, &p->shape_table, limits->jobs_max);
+    p->node_slots = nodes;
+    p->markets_end = regions * limits->models_max;
+    return c->bytes;
+}
+
+static void check_limits(const struct pool_limits *limits)
+{
+    ASSERT(limits->models_max <= MODELS_MAX);
+    ASSERT(limits->pools_max <= POOLS_MAX);
+    ASSERT(limits->nodes_max <= UINT32_C(1) << 26);
+    ASSERT(limits->leases_max <= UINT32_C(1) << 26);
+    ASSERT(limits->offers_max <= UINT32_C(1) << 26);
+    ASSERT(limits->jobs_max <= UINT32_C(1) << 26);
+}
+
+size_t pool_size(const struct pool_limits *limits)
+{
+    struct carve c = {0};
+    pool p;
+    check_limits(limits);
+    return carve_pool(&c, &p, limits);
+}
+
+static void clear_lists(pool *p)
+{
+    list_clear(&p->nodes_free);
+    list_clear(&p->jobs_free);
+    list_clear(&p->leases_free);
+    list_clear(&p->shapes_free);
+    list_clear(&p->shapes_used);
+    list_clear(&p->ended);
+}
+
+pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *config)
+{
+    pool *p = memory;
+    struct carve c = {.base = memory};
+    check_limits(&config->limits);
+    ASSERT(memory_bytes >= pool_size(&config->limits));
+    ASSERT(((uintptr_t)memory & 15) == 0);
+    ASSERT(config->incarnation <= INCARNATION_MAX);
+    memset(p, 0, sizeof *p);
+    (void)carve_pool(&c, p, &config->limits);
+    p->config = *config;
+    p->next_key = p->next_worker = 1; /* 0 is no node and no worker */
+    clear_lists(p);
+    heap_clear(&p->timers);
+    heap_clear(&p->plans);
+    table_clear(&p->node_table);
+    table_clear(&p->job_table);
+    table_clear(&p->offer_table);
+    table_clear(&p->shape_table);
+    memset(p->models, 0, config->limits.models_max * sizeof p->models[0]);
+    memset(p->rules, 0, config->limits.pools_max * sizeof p->rules[0]);
+    return p;
+}
+
+static void run_timer(pool *p, struct pool_output *out)
+{
+    const struct pool_limits *limits = &p->config.limits;
+    uint32_t id = heap_first(&p->timers);
+    if (id < p->node_slots)
+        node_run(p, id, out);
+    else if ((id -= p->node_slots) < limits->leases_max)
+        lease_run(p, id, out);
+    else if ((id -= limits->leases_max) < limits->offers_max)
+        offer_run(p, id, out);
+    else
+        job_run(p, id - limits->offers_max, out);
+}
+
+static bool is_due(const pool *p)
+{
+    return heap_first_key(&p->timers) <= p->now_us || plan_is_pending(p);
+}
+
+static void work(pool *p, struct pool_output *out)
+{
+    for (uint32_t unit = 0; unit < STEP_UNITS_MAX && act_has_room(out) && is_due(p); unit++) {
+        if (heap_first_key(&p->timers) <= p->now_us)
+            run_timer(p, out);
+        else
+            plan_run(p, out);
+    }
+    if (is_due(p)) MARK(out, STEP_CARRIED_OVER);
+}
+
+void pool_step(pool *p, const struct pool_event *event, struct pool_output *out)
+{
+    ASSERT(event->seq > p->last_seq);
+    ASSERT(event->kind > 0);
+    ASSERT(event->kind < POOL_EVENT_KIND_END);
+    act_clear(out);
+    p->last_seq = event->seq;
+    if (event->now_us > p->now_us)
+        p->now_us = event->now_us;
+    else if (event->now_us < p->now_us)
+        MARK(out, CLOCK_WENT_BACK);
+    apply_event(p, event, out);
+    work(p, out);
+}
+
+uint64_t pool_last_seq(const pool *p)
+{
+    return p->last_seq;
+}
+
+int64_t pool_now_us(const pool *p)
+{
+    return p->now_us;
+}
+
+int64_t pool_next_wake_us(const pool *p)
+{
+    if (is_due(p)) return p->now_us;
+    return heap_first_key(&p->timers);
+}

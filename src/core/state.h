@@ -1,0 +1,190 @@
+/* The world as believed: every table of the pool. Inside the core only.
+ *
+ * Shape      Fixed slots in the caller's block; a reference is a slot number, SLOT_NONE = none. Ids
+ *            from outside reach slots through tables (table.h).
+ * Fields     Only fixed-width integers, no padding bytes with meaning: snapshot.c walks every
+ * field, and a static_assert there fails when a struct grows without it. Rules      Whoever changes
+ * what an entity waits for calls its ..._retime(): the timer of an entity is a pure function of its
+ * fields, which pool_check() verifies.
+ */
+#ifndef SHOAL_CORE_STATE_H
+#define SHOAL_CORE_STATE_H
+
+#include "core/heap.h"
+#include "core/limits.h"
+#include "core/list.h"
+#include "core/marks.h"
+#include "core/money.h"
+#include "core/pool.h"
+#include "core/table.h"
+#include "core/view.h"
+
+struct model {
+    uint64_t capability_mask;
+    uint32_t ncu_milli, vram_mib; /* ncu_milli 0 = not defined */
+};
+
+struct pool_rule {
+    uint64_t capability_mask, hardware_mask;
+    uint32_t vram_min_mib, price_threshold_ppm; /* price_threshold_ppm 0 = not defined */
+};
+
+/* Where step-synchronous jobs live. */
+struct region {
+    uint64_t model_mask;    /* models with offers here */
+    uint64_t improved_mask; /* models with new supply since the waiting were last woken */
+    uint32_t region, reserved;
+    struct list interested; /* bound jobs that could use more */
+};
+
+/* All offers of one model in one region, cheapest first. */
+struct market {
+    struct list offers, idle_offers; /* idle_offers: those with nodes that have devices to give */
+};
+
+struct offer {
+    uint64_t offer_id;
+    int64_t usd_micros_per_hour, on_demand_usd_micros_per_hour;
+    int64_t unit_usd_micros; /* per NCU-hour: the order of the market */
+    int64_t metered_us, refused_until_us;
+    struct meter meter; /* what a node held since the first sight would have cost, at metered_us */
+    uint32_t provider, region_index, zone, model, capacity, device_count, hazard_ppm;
+    uint32_t stock_count; /* nodes that could be had when last told, */
+    uint32_t taken_count; /* and those ordered since or not answered then */
+    uint32_t reach_count; /* most nodes ever within reach at once: stock and held */
+    uint32_t share_ppm;   /* price as a share of on-demand, rounded up */
+    uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
+    uint32_t idle_listed, reserved;
+    struct list nodes, idle_nodes;
+    struct link market_link, idle_link;
+};
+
+struct node {
+    uint64_t node_key;   /* 0 = never used */
+    uint64_t tag_job_id; /* the job it was bought for, and its tags: whose overhead it is */
+    int64_t ordered_us, up_since_us, notice_us, agent_heard_us;
+    int64_t ask_us;      /* when the provider is asked (again) */
+    int64_t deadline_us; /* of the drain */
+    int64_t idle_since_us, settled_us;
+    struct meter base;          /* the offer's meter when billing began */
+    int64_t entered_usd_micros; /* sum of its ledger entries */
+    uint32_t offer;             /* SLOT_NONE = adopted */
+    uint32_t state, phase;      /* state 0 = ended, remembered */
+    uint32_t device_count, devices_free, drain_reason;
+    uint32_t agent_joined, billing, release_sent, price_moved;
+    uint32_t bill_closed; /* nothing can be added to its bill that we do not know: no adjustment */
+    uint32_t idle_listed;
+    uint32_t tenant, project, team, experiment;
+    struct list leases;
+    struct link offer_link, idle_link;
+};
+
+enum lease_state {
+    LEASE_FREE,
+    LEASE_RESERVED, /* the node is coming, or waits for the gang */
+    LEASE_ACTIVE,   /* a worker is wanted */
+    LEASE_STOPPING, /* the worker is told to stop */
+    LEASE_OVER /* ended, but the node is still paid for: counts as committed until it is gone */
+};
+
+struct lease {
+    uint64_t worker_id, step;
+    int64_t since_us, deadline_us, ask_us;
+    uint32_t job, node, device_count;
+    uint32_t paid_count; /* devices the job pays for in its hourly budget: all, if bought for it */
+    uint32_t state, phase, stop_reason, fallback;
+    struct link job_link, node_link;
+};
+
+/* What a job asks for, shared by all jobs that ask for the same: judged once for all of them. */
+struct shape {
+    uint64_t hash, capability_mask, pool_mask;
+    uint64_t compat_mask; /* models that fit: from the catalog */
+    int64_t budget_usd_micros_per_hour;
+    uint32_t vram_min_mib, devices_min, devices_max, price_threshold_ppm;
+    uint32_t region, job_class, kind, capacity_mask;
+    uint32_t threshold_ppm; /* the one in force */
+    uint32_t user_count;    /* live jobs; 0 = free slot */
+    struct list queue;      /* queued jobs, oldest first */
+    struct link shapes_link;
+};
+
+struct job {
+    uint64_t job_id, spec_hash, order; /* order: class << 56 | seq of its submission */
+    uint64_t step, ckpt_step;
+    int64_t submitted_us, started_us, ended_us, short_since_us;
+    int64_t budget_usd_micros, usd_micros, budget_check_us, review_us;
+    int64_t last_a, last_b, last_c;
+    uint32_t state, job_class, devices_min, devices_max; /* state 0 = free slot */
+    uint32_t shape, region_index, interested;
+    uint32_t tenant, project, team, experiment;
+    uint32_t failures, last_kind, last_reason, wait_reason;
+    struct list leases;
+    struct link queue_link, interested_link, ended_link;
+};
+
+struct pool {
+    struct pool_config config;
+    uint64_t last_seq, next_key, next_worker;
+    int64_t now_us;
+    int64_t usd_micros_jobs, usd_micros_overhead, usd_micros_idle, usd_micros_adjustment;
+    int64_t usd_micros_forgotten; /* of jobs that left the table */
+    uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end;
+    uint32_t node_slots, node_count, markets_end, live_count, starved, improved;
+    struct list nodes_free, jobs_free, leases_free,
+        shapes_free;   /* node slots: ended, oldest first */
+    struct list ended; /* jobs, oldest end first */
+    struct list shapes_used;
+    struct heap timers, plans;
+    struct table node_table, job_table, offer_table, shape_table;
+    struct model *models;
+    struct pool_rule *rules;
+    struct region *regions;
+    struct market *markets;
+    struct offer *offers;
+    struct node *nodes;
+    struct lease *leases;
+    struct shape *shapes;
+    struct job *jobs;
+};
+
+#define CHAIN(array, field)                                                                        \
+    ((struct chain){.first = &(array)[0].field, .stride = sizeof((array)[0])})
+
+/* Timer ids. ORDER: the ranges in pool_timers_end(). */
+static inline uint32_t timer_of_node(uint32_t slot)
+{
+    return slot;
+}
+static inline uint32_t timer_of_lease(const pool *p, uint32_t slot)
+{
+    return p->node_slots + slot;
+}
+static inline uint32_t timer_of_offer(const pool *p, uint32_t slot)
+{
+    return p->node_slots + p->config.limits.leases_max + slot;
+}
+static inline uint32_t timer_of_job(const pool *p, uint32_t slot)
+{
+    return p->node_slots + p->config.limits.leases_max + p->config.limits.offers_max + slot;
+}
+
+static inline struct market *market_of(const pool *p, uint32_t region_index, uint32_t model)
+{
+    return &p->markets[region_index * p->config.limits.models_max + model];
+}
+
+static inline bool job_is_live(const struct job *j)
+{
+    return j->state >= JOB_QUEUED && j->state <= JOB_RUNNING;
+}
+static inline bool job_is_bound(const struct job *j)
+{
+    return j->state == JOB_STARTING || j->state == JOB_RUNNING;
+}
+static inline bool node_is_usable(const struct node *n)
+{
+    return n->state >= NODE_ORDERED && n->state <= NODE_READY;
+}
+
+#endif

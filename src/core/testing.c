@@ -1,0 +1,184 @@
+#include "core/testing.h"
+
+void bench_open(struct bench *b, const struct pool_limits *limits)
+{
+    *b = (struct bench){.now_us = SECOND_US};
+    pool_config_default(&b->config);
+    b->config.limits = limits != NULL ? *limits
+                                      : (struct pool_limits){.nodes_max = 64,
+                                                             .jobs_max = 64,
+                                                             .offers_max = 32,
+                                                             .models_max = 8,
+                                                             .pools_max = 4,
+                                                             .leases_max = 128};
+    size_t bytes = pool_size(&b->config.limits);
+    b->memory = malloc(bytes);
+    assert_non_null(b->memory);
+    memset(b->memory, 0xA5, bytes); /* whatever the core forgets to set shows */
+    b->p = pool_init(b->memory, bytes, &b->config);
+}
+
+void bench_close(struct bench *b)
+{
+    free(b->memory);
+}
+
+static void check_totals(const struct bench *b)
+{
+    struct pool_totals totals;
+    pool_totals_read(b->p, &totals);
+    assert_int_equal(totals.usd_micros_jobs, b->entered_usd_micros[ENTRY_JOB]);
+    assert_int_equal(totals.usd_micros_overhead, b->entered_usd_micros[ENTRY_OVERHEAD]);
+    assert_int_equal(totals.usd_micros_idle, b->entered_usd_micros[ENTRY_IDLE]);
+    assert_int_equal(totals.usd_micros_adjustment, b->entered_usd_micros[ENTRY_ADJUSTMENT]);
+}
+
+void bench_step(struct bench *b, struct pool_event event)
+{
+    event.seq = ++b->seq;
+    event.version = POOL_CORE_VERSION;
+    event.now_us = b->now_us;
+    const char *sentence = pool_event_check(&event);
+    if (sentence != NULL) fail_msg("%s", sentence);
+    pool_step(b->p, &event, &b->out);
+    for (uint32_t i = 0; i < b->out.entry_count; i++)
+        b->entered_usd_micros[b->out.entries[i].kind] += b->out.entries[i].usd_micros;
+    for (uint32_t i = 0; i < b->out.command_count; i++) b->asked[b->out.commands[i].kind]++;
+    check_totals(b);
+    pool_check(b->p);
+}
+
+void bench_tick(struct bench *b)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_TICK});
+}
+
+void bench_advance(struct bench *b, int64_t duration_us)
+{
+    int64_t end_us = b->now_us + duration_us;
+    for (uint32_t i = 0; pool_next_wake_us(b->p) <= end_us; i++) {
+        assert_true(i < 100000); /* a pool that always wants to be woken never rests */
+        if (pool_next_wake_us(b->p) > b->now_us) b->now_us = pool_next_wake_us(b->p);
+        bench_tick(b);
+    }
+    b->now_us = end_us;
+}
+
+void bench_model(struct bench *b, uint32_t model, uint32_t ncu_milli, uint32_t vram_gib,
+                 uint64_t capability_mask)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_MODEL_DEFINED,
+                                      .u.model_defined = {.model = model,
+                                                          .ncu_milli = ncu_milli,
+                                                          .vram_mib = vram_gib * 1024,
+                                                          .capability_mask = capability_mask}});
+}
+
+void bench_offer(struct bench *b, struct test_offer offer)
+{
+    bench_step(
+        b, (struct pool_event){.kind = POOL_EVENT_OFFER_CHANGED,
+                               .u.offer_changed = {.offer_id = offer.id,
+                                                   .usd_micros_per_hour = offer.price,
+                                                   .on_demand_usd_micros_per_hour = offer.on_demand,
+                                                   .provider = 1,
+                                                   .region = offer.region,
+                                                   .zone = offer.region * 10,
+                                                   .model = offer.model,
+                                                   .capacity = offer.capacity,
+                                                   .device_count = offer.devices,
+                                                   .stock_count = offer.stock}});
+}
+
+void bench_submit(struct bench *b, struct test_job job)
+{
+    bench_step(
+        b, (struct pool_event){
+               .kind = POOL_EVENT_JOB_SUBMITTED,
+               .u.job_submitted = {.job_id = job.id,
+                                   .spec_hash = job.id * 7,
+                                   .capability_mask = job.capability_mask,
+                                   .pool_mask = job.pool_mask,
+                                   .budget_usd_micros_per_hour = job.budget_per_hour,
+                                   .budget_usd_micros = job.budget,
+                                   .vram_min_mib = job.vram_gib * 1024,
+                                   .devices_min = job.min,
+                                   .devices_max = job.max,
+                                   .tenant = 1,
+                                   .project = 2,
+                                   .team = 3,
+                                   .experiment = 4,
+                                   .price_threshold_ppm = job.threshold_ppm,
+                                   .region = job.region,
+                                   .job_class = (uint8_t)job.job_class,
+                                   .kind = (uint8_t)(job.kind == 0 ? JOB_KIND_ELASTIC : job.kind),
+                                   .capacity_mask = (uint8_t)job.capacity_mask}});
+}
+
+void bench_node(struct bench *b, uint64_t node_key, uint32_t phase)
+{
+    bench_node_full(b, node_key, phase, NODE_REASON_NONE, /* notice_us */ 0, TEST_NEVER_BILLED);
+}
+
+void bench_node_full(struct bench *b, uint64_t node_key, uint32_t phase, uint32_t reason,
+                     int64_t notice_us, int64_t billed_usd_micros)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_NODE_OBSERVED,
+                                      .u.node_observed = {.node_key = node_key,
+                                                          .phase = phase,
+                                                          .reason = reason,
+                                                          .notice_us = notice_us,
+                                                          .billed_usd_micros = billed_usd_micros}});
+}
+
+void bench_agent(struct bench *b, uint64_t node_key)
+{
+    bench_step(b, (struct pool_event){
+                      .kind = POOL_EVENT_AGENT_REPORTED,
+                      .u.agent_reported = {.node_key = node_key, .phase = AGENT_PHASE_JOINED}});
+}
+
+void bench_worker(struct bench *b, uint64_t node_key, uint64_t job_id, uint64_t worker_id,
+                  uint32_t phase, uint64_t step)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_WORKER_REPORTED,
+                                      .u.worker_reported = {.node_key = node_key,
+                                                            .job_id = job_id,
+                                                            .worker_id = worker_id,
+                                                            .step = step,
+                                                            .phase = phase}});
+}
+
+void bench_cancel(struct bench *b, uint64_t job_id)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_JOB_CANCELLED,
+                                      .u.job_cancelled = {.job_id = job_id}});
+}
+
+const struct pool_command *bench_command(const struct bench *b, uint32_t kind, uint32_t nth)
+{
+    for (uint32_t i = 0; i < b->out.command_count; i++)
+        if (b->out.commands[i].kind == kind && nth-- == 0) return &b->out.commands[i];
+    return NULL;
+}
+
+uint32_t bench_count(const struct bench *b, uint32_t kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < b->out.command_count; i++) count += b->out.commands[i].kind == kind;
+    return count;
+}
+
+const struct pool_decision *bench_decision(const struct bench *b, uint32_t kind, uint32_t reason)
+{
+    for (uint32_t i = 0; i < b->out.decision_count; i++)
+        if (b->out.decisions[i].kind == kind && b->out.decisions[i].reason == reason)
+            return &b->out.decisions[i];
+    return NULL;
+}
+
+uint32_t bench_job_state(const struct bench *b, uint64_t job_id)
+{
+    struct job_view view;
+    return pool_job_find(b->p, job_id, &view) ? view.state : 0;
+}

@@ -1,0 +1,166 @@
+#include "core/view.h"
+#include "core/assert.h"
+#include "core/job.h"
+#include "core/ledger.h"
+#include "core/state.h"
+
+uint32_t pool_jobs_end(const pool *p)
+{
+    return p->jobs_end;
+}
+
+uint32_t pool_nodes_end(const pool *p)
+{
+    return p->nodes_end;
+}
+
+uint32_t pool_leases_end(const pool *p)
+{
+    return p->leases_end;
+}
+
+uint32_t pool_offers_end(const pool *p)
+{
+    return p->offers_end;
+}
+
+bool pool_job_at(const pool *p, uint32_t index, struct job_view *ret_view)
+{
+    if (index >= p->jobs_end || p->jobs[index].state == 0) return false;
+    const struct job *j = &p->jobs[index];
+    struct holding held = job_holding(p, index);
+    *ret_view = (struct job_view){
+        .job_id = j->job_id,
+        .spec_hash = j->spec_hash,
+        .state = j->state,
+        .job_class = j->job_class,
+        .devices_min = j->devices_min,
+        .devices_max = j->devices_max,
+        .devices_up = held.up_count,
+        .devices_wanted = job_is_live(j) ? j->devices_max : 0,
+        .region = j->region_index == SLOT_NONE ? 0 : p->regions[j->region_index].region,
+        .tenant = j->tenant,
+        .project = j->project,
+        .team = j->team,
+        .experiment = j->experiment,
+        .step = j->step,
+        .ckpt_step = j->ckpt_step,
+        .submitted_us = j->submitted_us,
+        .started_us = j->started_us,
+        .ended_us = j->ended_us,
+        .usd_micros = job_spent_usd_micros(p, index),
+        .usd_micros_per_hour = held.usd_micros_per_hour,
+        .last_kind = j->last_kind,
+        .last_reason = j->last_reason,
+        .last_a = j->last_a,
+        .last_b = j->last_b,
+        .last_c = j->last_c};
+    return true;
+}
+
+static void fill_offer(const pool *p, const struct offer *o, struct node_view *view)
+{
+    view->offer_id = o->offer_id;
+    view->model = o->model;
+    view->zone = o->zone;
+    view->region = p->regions[o->region_index].region;
+    view->provider = o->provider;
+    view->capacity = o->capacity;
+    view->usd_micros_per_hour = o->usd_micros_per_hour;
+}
+
+bool pool_node_at(const pool *p, uint32_t index, struct node_view *ret_view)
+{
+    if (index >= p->nodes_end || p->nodes[index].state == 0) return false;
+    const struct node *n = &p->nodes[index];
+    struct node_view view = {.node_key = n->node_key,
+                             .state = n->state,
+                             .phase = n->phase,
+                             .device_count = n->device_count,
+                             .devices_free = n->devices_free,
+                             .agent_joined = n->agent_joined,
+                             .ordered_us = n->ordered_us,
+                             .up_since_us = n->up_since_us,
+                             .notice_us = n->notice_us,
+                             .agent_heard_us = n->agent_joined ? n->agent_heard_us : 0,
+                             .usd_micros = n->entered_usd_micros + ledger_node_pending(p, index),
+                             .drain_reason = n->drain_reason};
+    if (n->offer != SLOT_NONE) fill_offer(p, &p->offers[n->offer], &view);
+    *ret_view = view;
+    return true;
+}
+
+bool pool_lease_at(const pool *p, uint32_t index, struct lease_view *ret_view)
+{
+    if (index >= p->leases_end) return false;
+    const struct lease *l = &p->leases[index];
+    if (l->state == LEASE_FREE || l->worker_id == 0) return false; /* reserved: no worker yet */
+    *ret_view = (struct lease_view){.job_id = p->jobs[l->job].job_id,
+                                    .node_key = p->nodes[l->node].node_key,
+                                    .worker_id = l->worker_id,
+                                    .device_count = l->device_count,
+                                    .phase = l->phase,
+                                    .stop_reason = l->stop_reason,
+                                    .since_us = l->since_us,
+                                    .deadline_us = l->deadline_us,
+                                    .step = l->step};
+    return true;
+}
+
+bool pool_offer_at(const pool *p, uint32_t index, struct offer_view *ret_view)
+{
+    if (index >= p->offers_end) return false;
+    const struct offer *o = &p->offers[index];
+    *ret_view =
+        (struct offer_view){.offer_id = o->offer_id,
+                            .usd_micros_per_hour = o->usd_micros_per_hour,
+                            .on_demand_usd_micros_per_hour = o->on_demand_usd_micros_per_hour,
+                            .provider = o->provider,
+                            .region = p->regions[o->region_index].region,
+                            .zone = o->zone,
+                            .model = o->model,
+                            .capacity = o->capacity,
+                            .device_count = o->device_count,
+                            .stock_count = o->stock_count,
+                            .nodes_held = o->nodes.count,
+                            .refused_until_us = o->refused_until_us};
+    return true;
+}
+
+bool pool_job_find(const pool *p, uint64_t job_id, struct job_view *ret_view)
+{
+    uint32_t slot = table_find(&p->job_table, job_id);
+    return slot != SLOT_NONE && pool_job_at(p, slot, ret_view);
+}
+
+bool pool_node_find(const pool *p, uint64_t node_key, struct node_view *ret_view)
+{
+    uint32_t slot = table_find(&p->node_table, node_key);
+    return slot != SLOT_NONE && pool_node_at(p, slot, ret_view);
+}
+
+static void count_nodes(const pool *p, struct pool_totals *totals)
+{
+    for (uint32_t i = 0; i < p->nodes_end; i++) {
+        const struct node *n = &p->nodes[i];
+        if (n->state == 0) continue;
+        totals->nodes++;
+        totals->devices += n->device_count;
+        totals->devices_busy += n->device_count - n->devices_free;
+        if (n->billing) totals->usd_micros_per_hour += p->offers[n->offer].usd_micros_per_hour;
+    }
+}
+
+void pool_totals_read(const pool *p, struct pool_totals *ret_totals)
+{
+    struct pool_totals totals = {.usd_micros_jobs = p->usd_micros_jobs,
+                                 .usd_micros_overhead = p->usd_micros_overhead,
+                                 .usd_micros_idle = p->usd_micros_idle,
+                                 .usd_micros_adjustment = p->usd_micros_adjustment};
+    for (uint32_t i = 0; i < p->jobs_end; i++) {
+        totals.jobs_queued += p->jobs[i].state == JOB_QUEUED;
+        totals.jobs_running += job_is_bound(&p->jobs[i]);
+    }
+    count_nodes(p, &totals);
+    *ret_totals = totals;
+}

@@ -33,7 +33,7 @@ bool data_open(struct data *ret_data, const char *path, uint32_t context, uint64
                struct error *ret_error)
 {
     struct data data = {.context = context, .seed = seed};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a named pipe would wait */
     if (fd < 0)
         return error_set(ret_error,
                          "%s: cannot open: %s; give --data a readable text file, or make one with "

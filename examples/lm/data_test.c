@@ -117,6 +117,10 @@ static void test_unreadable(void **state)
     assert_non_null(strstr(error.text, "examples/lm/text.sh"));
     assert_false(data_open(&data, ".", 8, 1, &error));
     assert_non_null(strstr(error.text, "not a file"));
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_false(data_open(&data, "pipe", 8, 1, &error)); /* and does not wait for a writer */
+    assert_int_equal(unlink("pipe"), 0);
+    assert_non_null(strstr(error.text, "pipe: not a file"));
 }
 
 int main(void)

@@ -88,9 +88,9 @@ bool io_write_file(const char *path, const void *bytes, size_t count, mode_t mod
     char parent[4096], temporary[4096];
     int length = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
     if (length < 0 || (size_t)length >= sizeof temporary || !parent_of(path, parent, sizeof parent))
-        return error_set(ret_error, "%s: the path is too long", path);
+        return error_set(ret_error, "%.80s...: the path is too long", path);
 
-    int fd = io_open_write(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode);
+    int fd = io_open_write(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
     if (fd < 0) return error_set(ret_error, "%s: cannot create: %s", temporary, error_errno(errno));
     bool written = io_write_full(fd, bytes, count) && io_fsync(fd);
     int saved = errno;
@@ -107,7 +107,7 @@ bool io_write_file(const char *path, const void *bytes, size_t count, mode_t mod
 bool io_read_file(const char *path, size_t max_bytes, char **ret_bytes, size_t *ret_count,
                   struct error *ret_error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a named pipe would wait */
     if (fd < 0) return error_set(ret_error, "%s: cannot open: %s", path, error_errno(errno));
     struct stat facts;
     char *buffer = NULL;
@@ -151,17 +151,29 @@ fail:
     return false;
 }
 
+/* Leaves in errno why not. */
+static bool is_folder(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0) return false;
+    if (S_ISDIR(facts.st_mode)) return true;
+    errno = ENOTDIR;
+    return false;
+}
+
 bool io_make_dirs(const char *path, struct error *ret_error)
 {
     char partial[4096];
     size_t length = strlen(path);
-    if (length >= sizeof partial) return error_set(ret_error, "%s: the path is too long", path);
+    if (length == 0) return error_set(ret_error, "cannot make a folder: the path is empty");
+    if (length >= sizeof partial)
+        return error_set(ret_error, "%.80s...: the path is too long", path);
     memcpy(partial, path, length + 1);
     for (char *at = partial + 1;; at++) {
         if (*at != '/' && *at != '\0') continue;
         char kept = *at;
         *at = '\0';
-        if (mkdir(partial, 0700) != 0 && errno != EEXIST)
+        if (mkdir(partial, 0700) != 0 && !(errno == EEXIST && is_folder(partial)))
             return error_set(ret_error, "%s: cannot make the folder: %s", partial,
                              error_errno(errno));
         *at = kept;

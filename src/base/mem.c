@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,9 @@ void *mem_alloc_sure(size_t bytes)
 
 void *mem_zalloc(size_t count, size_t bytes)
 {
-    return counted(must_fail() ? NULL : calloc(count == 0 ? 1 : count, bytes == 0 ? 1 : bytes));
+    size_t product = 0;
+    bool fails = must_fail() || __builtin_mul_overflow(count, bytes, &product);
+    return counted(fails ? NULL : calloc(product == 0 ? 1 : product, 1));
 }
 
 void *mem_realloc(void *block, size_t bytes)

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Runs the commands that the documentation shows, exactly as they are written.
+
+    tests/e2e/docs_commands.py BUILD [FILE.md...]
+
+A block is run when it is fenced with ```sh and the line before it is `<!-- run -->`. The blocks of
+one page run in order in one folder: a fresh copy of the tree's examples, catalog, docs and tests,
+with `build` leading to BUILD and BUILD first on the PATH. A block fails when one of its commands
+does, or after BLOCK_SECONDS. Whatever a page started is stopped after it.
+"""
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BLOCK_SECONDS = 180
+MARK = "<!-- run -->"
+COPIED = ["examples", "catalog", "docs", "README.md"]
+PR_SET_CHILD_SUBREAPER = 36
+root = pathlib.Path(__file__).resolve().parents[2]
+
+
+def blocks(page):
+    """The runnable blocks of a page as (line number, text)."""
+    found, lines, block, start, marked = [], page.read_text().splitlines(), None, 0, False
+    for number, line in enumerate(lines, 1):
+        if block is None:
+            if line.startswith("```"):
+                block, start = ([] if line.strip() == "```sh" and marked else False), number
+            elif line.strip():
+                marked = line.strip() == MARK
+        elif line.startswith("```"):
+            if block is not False:
+                found.append((start, "\n".join(block) + "\n"))
+            block, marked = None, False
+        elif block is not False:
+            block.append(line)
+    return found
+
+
+def descendants():
+    """Every process below this one."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+                parents[int(entry.name)] = int(stat[stat.rindex(")") + 2:].split()[1])
+            except (OSError, ValueError):
+                pass  # ended meanwhile
+    ours, grew = {os.getpid()}, True
+    while grew:
+        more = {pid for pid, parent in parents.items() if parent in ours} - ours
+        ours, grew = ours | more, bool(more)
+    return ours - {os.getpid()}
+
+
+def end_all():
+    """Asks every descendant to stop, kills what has not after three seconds."""
+    deadline = time.monotonic() + 3
+    for pid in descendants():
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except OSError:
+            pass
+    while descendants():
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            pass
+        if time.monotonic() > deadline:
+            for pid in descendants():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+        time.sleep(0.02)
+
+
+def make_folder(build):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-docs-"))
+    for name in COPIED:
+        source = root / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name)
+        elif source.exists():
+            shutil.copy(source, folder / name)
+    (folder / "build").symlink_to(build)
+    return folder
+
+
+def run_block(folder, build, text):
+    """None, or why it failed."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SHOAL_")}
+    environment["PATH"] = f"{build}:{environment['PATH']}"
+    with tempfile.TemporaryFile("w+") as output:
+        # A file, not a pipe: background processes keep it open after the block has ended.
+        process = subprocess.Popen(["sh", "-eu", "-c", text], cwd=folder, env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            status = process.wait(BLOCK_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = f"more than {BLOCK_SECONDS} s"
+        output.seek(0)
+        return None if status == 0 else f"status {status}\n{text}---\n{output.read()[-4000:]}"
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    build = pathlib.Path(sys.argv[1]).resolve()
+    pages = [pathlib.Path(p) for p in sys.argv[2:]]
+    pages = pages or [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ran = failed = 0
+    for page in pages:
+        found = blocks(page)
+        if not found:
+            continue
+        folder = make_folder(build)
+        for line, text in found:
+            problem = run_block(folder, build, text)
+            ran += 1
+            if problem:
+                failed += 1
+                print(f"FAIL {page.name}:{line}: {problem}")
+                break  # later blocks of the page build on this one
+            print(f"ok   {page.name}:{line}")
+        end_all()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{ran} blocks run, {failed} failed")
+    sys.exit(1 if failed or not ran else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,17 @@
 /* The `shoal` command: one table of verbs, one line of dispatch each. */
+#include "agent/agent.h"
 #include "base/mem.h"
 #include "cli/suggest.h"
 #include "cli/verbs.h"
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
+
+static int run_agent(const struct cli_verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    return agent_main(argc, argv);
+}
 
 static const struct cli_verb verbs[] = {
     {"up", "start the server in the background and wait until it answers", NULL, 0, 0,
@@ -49,6 +56,8 @@ static const struct cli_verb verbs[] = {
     {"cost", "what was spent, by whom", NULL, 0, 0,
      "Adds up the ledger by job, tenant, project, team, experiment or node.",
      "  shoal cost --by team\n", verb_cost},
+    /* These read their own arguments, --help included. */
+    {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

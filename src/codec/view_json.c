@@ -14,6 +14,12 @@ static const char *model_name(const struct view_names *names, uint32_t model)
     return model < names->catalog->model_count ? names->catalog->models[model].name : "";
 }
 
+/* Of one device. */
+static uint64_t model_ncu_milli(const struct view_names *names, uint32_t model)
+{
+    return model < names->catalog->model_count ? names->catalog->models[model].ncu_milli : 0;
+}
+
 static void set_reason_text(json_t *object, const char *key, uint32_t reason, int64_t a, int64_t b,
                             int64_t c, bool *failed)
 {
@@ -115,6 +121,7 @@ json_t *offer_view_json(const struct view_names *names, const struct offer_view 
     set_name(object, "region", names, ID_REGION, view->region, &failed);
     set_name(object, "zone", names, ID_ZONE, view->zone, &failed);
     json_set_text(object, "model", model_name(names, view->model), &failed);
+    json_set_u64(object, "ncu_milli", model_ncu_milli(names, view->model), &failed);
     json_set_text(object, "capacity", name_capacity(view->capacity), &failed);
     json_set_u64(object, "devices", view->device_count, &failed);
     json_set_u64(object, "stock", view->stock_count, &failed);

@@ -1,0 +1,63 @@
+#!/bin/sh
+# main_test.sh LM TEXT_SH: the program as a user meets it: same weights for any number of threads, text
+# at the end, and one line that says what to do for each thing that can be wrong.
+set -eu
+lm=$(realpath "$1")
+text_sh=$(realpath "$2")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+unset SHOAL_STEPS SHOAL_SLOTS SHOAL_CHECKPOINT_DIR SHOAL_AGENT_FD
+
+fail() {
+    echo "main_test.sh: $1" >&2
+    exit 1
+}
+
+refused() { # refused STATUS TEXT ARGUMENT... : exit status, one line, containing the text
+    wanted=$1
+    text=$2
+    shift 2
+    status=0
+    "$@" >out 2>err </dev/null || status=$?
+    [ "$status" = "$wanted" ] || fail "$*: status $status instead of $wanted: $(cat err)"
+    [ "$(wc -l <err)" = 1 ] || fail "$*: not one line: $(cat err)"
+    grep -qF -e "$text" err || fail "$*: \"$text\" is not in: $(cat err)"
+}
+
+weights() { # weights ARGUMENT... : the digest of the final weights
+    "$lm" --data text --steps 4 --slots 3 --width 32 --heads 2 "$@" | sed -n 's/^weights sha256 //p'
+}
+
+seq 1 3000 >text
+first=$(weights --threads 1)
+[ "${#first}" = 64 ] || fail "no digest: \"$first\""
+[ "$(weights --threads 1)" = "$first" ] || fail "two runs differ"
+[ "$(weights --threads 2)" = "$first" ] || fail "1 and 2 threads differ"
+[ "$(weights --seed 2)" != "$first" ] || fail "the seed changes nothing"
+[ "$(SHOAL_STEPS=4 SHOAL_SLOTS=3 "$lm" --data text --width 32 --heads 2 | sed -n 's/^weights sha256 //p')" = "$first" ] ||
+    fail "SHOAL_STEPS and SHOAL_SLOTS are not --steps and --slots"
+"$lm" --data text --steps 1 --slots 1 --width 32 --heads 2 --sample 64 >out
+[ "$(wc -c <out)" -gt 128 ] || fail "no sample: $(cat out)"
+"$lm" --help | grep -q '^example: ' || fail "--help has no example"
+
+refused 1 'missing: cannot open: No such file or directory; give --data' "$lm" --data missing
+refused 1 'not a file' "$lm" --data .
+printf short >short
+refused 1 'short: 5 bytes is too short for --context 64' "$lm" --data short
+refused 1 '--heads 5: must divide --width 96' "$lm" --data text --heads 5
+refused 1 '--threads 3: use 1 to --parts 2' "$lm" --data text --threads 3
+refused 2 '--data FILE is needed' "$lm"
+refused 2 '--widht: unknown option' "$lm" --data text --widht 3
+
+refused 1 'give one file to write' "$text_sh"
+ln -s "$(command -v sh)" sh
+refused 1 'apt-get install bible-kjv bible-kjv-text' env PATH="$folder" "$folder/sh" "$text_sh" out.txt
+[ ! -e out.txt ] || fail "text.sh left a file behind"
+if command -v bible >/dev/null; then
+    "$text_sh" one.txt 2>/dev/null
+    "$text_sh" two.txt 2>/dev/null
+    cmp one.txt two.txt
+    [ "$(head -n 1 one.txt)" = "In the beginning God created the heaven and the earth." ] ||
+        fail "text.sh: another first line"
+fi

@@ -10,7 +10,11 @@ void gemm_pin_kernels(char **argv)
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return;
     if (setenv("OPENBLAS_CORETYPE", "Haswell", 0 /* keep */) != 0) return;
     if (setenv("OPENBLAS_NUM_THREADS", "1", 0 /* keep */) != 0) return;
-    (void)execv("/proc/self/exe", argv); /* on failure: slower or other kernels, same program */
+    char path[4096]; /* the real path, so that process lists show the real name */
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0) return;
+    path[length] = '\0';
+    (void)execv(path, argv); /* on failure: slower or other kernels, same program */
 #else
     (void)argv; /* one kernel set per architecture is all that OpenBLAS has elsewhere */
 #endif

@@ -60,11 +60,14 @@ static bool list_make(struct tensor_list *ret_list, const struct trainer *traine
     return true;
 }
 
-static uint64_t environment_number(const char *name, uint64_t otherwise)
+/* 0 for what is not a number: shoal_join() then looks for itself and says what is wrong. */
+static uint64_t environment_number(const char *name, uint64_t max, uint64_t otherwise)
 {
     const char *text = getenv(name);
-    uint64_t value = text == NULL ? 0 : strtoull(text, NULL, 10);
-    return value == 0 ? otherwise : value;
+    if (text == NULL || text[0] == '\0') return otherwise;
+    char *end = NULL;
+    unsigned long long value = strtoull(text, &end, 10);
+    return *end == '\0' && value <= max ? value : 0;
 }
 
 static struct shoal *join(const struct lm_options *options, const struct tensor_list *list,
@@ -156,9 +159,10 @@ int main(int argc, char **argv)
     }
     gemm_pin_kernels(argv);
     gemm_set_threads(1);
-    if (options.steps == 0) options.steps = environment_number("SHOAL_STEPS", DEFAULT_STEPS);
+    if (options.steps == 0)
+        options.steps = environment_number("SHOAL_STEPS", INT64_MAX, DEFAULT_STEPS);
     if (options.slots == 0)
-        options.slots = (uint32_t)environment_number("SHOAL_SLOTS", DEFAULT_SLOTS);
+        options.slots = (uint32_t)environment_number("SHOAL_SLOTS", SHOAL_SLOTS_MAX, DEFAULT_SLOTS);
     if (train(&options, &error)) return 0;
     fprintf(stderr, "lm: %s\n", error.text);
     return 1;

@@ -47,6 +47,8 @@ printf short >short
 refused 1 'short: 5 bytes is too short for --context 64' "$lm" --data short
 refused 1 '--heads 5: must divide --width 96' "$lm" --data text --heads 5
 refused 1 '--threads 3: use 1 to --parts 2' "$lm" --data text --threads 3
+refused 1 'SHOAL_STEPS=many' env SHOAL_STEPS=many "$lm" --data text
+refused 1 'SHOAL_SLOTS=99999999999' env SHOAL_SLOTS=99999999999 "$lm" --data text
 refused 2 '--data FILE is needed' "$lm"
 refused 2 '--widht: unknown option' "$lm" --data text --widht 3
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,5 +140,51 @@ bool launch_server(const char *program, const char *config_path, const char *dat
         become_server(program != NULL ? program : "/proc/self/exe", config_path, log_path);
     if (!wait_until_up(pid, data, log_path, timeout_ms, ret_error)) return false;
     *ret_pid = pid;
+    return true;
+}
+
+/* The process that the server noted about itself; 0: none. */
+static pid_t noted_pid(const char *data)
+{
+    char path[LAUNCH_PATH_BYTES + 16], *bytes;
+    size_t count;
+    (void)snprintf(path, sizeof path, "%s/server.json", data); /* fits */
+    if (!io_read_file(path, CONFIG_BYTES_MAX, &bytes, &count, NULL)) return 0;
+    json_t *note = json_loads(bytes, 0, NULL);
+    json_int_t pid = row_int(note, "pid");
+    json_decref(note);
+    mem_free(bytes);
+    return pid > 1 && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+/* A living server holds a lock on DATA/lock; its process number may outlive it as a zombie. */
+static bool is_lock_free(const char *data)
+{
+    char path[LAUNCH_PATH_BYTES + 16];
+    (void)snprintf(path, sizeof path, "%s/lock", data); /* fits */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return true;
+    bool is_free = flock(fd, LOCK_SH | LOCK_NB) == 0;
+    (void)close(fd); /* lets the lock go */
+    return is_free;
+}
+
+bool launch_stop(const char *data, int timeout_ms, bool *ret_was_up, struct error *ret_error)
+{
+    pid_t pid = noted_pid(data);
+    /* A server that does not answer may be long dead and its number another's. */
+    *ret_was_up = pid != 0 && launch_is_up(data);
+    if (!*ret_was_up) return true;
+    if (kill(pid, SIGTERM) != 0)
+        return error_set(ret_error, "cannot stop process %d: %s", (int)pid, error_errno(errno));
+    int64_t until_us = clock_monotonic_us() + timeout_ms * INT64_C(1000);
+    while (!is_lock_free(data)) {
+        if (clock_monotonic_us() > until_us)
+            return error_set(ret_error,
+                             "process %d has not stopped within %d s; look at %s/server.log",
+                             (int)pid, timeout_ms / 1000, data);
+        struct timespec span = {.tv_nsec = LOOK_MS * 1000000L};
+        (void)nanosleep(&span, NULL); /* cut short by a signal is fine */
+    }
     return true;
 }

@@ -17,7 +17,7 @@ static const struct cli_verb verbs[] = {
     {"up", "start the server in the background and wait until it answers", NULL, 0, 0,
      "Starts the server of a configuration file in the background, unless it runs already, waits\n"
      "until it answers and prints where it is.",
-     "  shoal up --config shoal.yaml\n", verb_up},
+     "  shoal up --config shoal.yaml\n  shoal up --stop\n", verb_up},
     {"run", "submit a job and follow it to its end", "job.yaml", 1, 1,
      "Prints what the job would cost and when it would finish, submits it and follows it.\n"
      "Exit status 0: done; 1: refused or failed. Ctrl-C stops following, not the job.",

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { START_TIMEOUT_MS = 30000 };
+enum { START_TIMEOUT_MS = 30000, STOP_TIMEOUT_MS = 30000 };
 
 static void tell(const struct cli_args *args, struct client *client, pid_t pid, const char *data)
 {
@@ -13,8 +13,9 @@ static void tell(const struct cli_args *args, struct client *client, pid_t pid, 
     else if (args->json)
         printf("{\"url\":\"%s\"}\n", client_url(client));
     else if (pid != 0)
-        printf("server is up at %s (process %d, log %s/server.log)\nstop it with: kill %d\n",
-               client_url(client), (int)pid, data, (int)pid);
+        printf(
+            "server is up at %s (process %d, log %s/server.log)\nstop it with: shoal up --stop\n",
+            client_url(client), (int)pid, data);
     else
         printf("server is already up at %s\n", client_url(client));
 }
@@ -42,14 +43,27 @@ static bool bring_up(struct cli_args *args, const char *config, struct error *re
     return ok;
 }
 
+static bool bring_down(const char *config, struct error *ret_error)
+{
+    char data[LAUNCH_PATH_BYTES];
+    bool was_up;
+    if (!launch_data_of(config, data, ret_error)) return false;
+    if (!launch_stop(data, STOP_TIMEOUT_MS, &was_up, ret_error)) return false;
+    printf(was_up ? "server is stopped\n" : "no server is running\n");
+    return true;
+}
+
 int verb_up(const struct cli_verb *verb, int argc, char **argv)
 {
     const char *config = "shoal.yaml";
+    bool stop = false;
     const struct cli_flag flags[] = {
-        {"--config", "FILE", "the server's configuration (default shoal.yaml)", NULL, &config}};
+        {"--config", "FILE", "the server's configuration (default shoal.yaml)", NULL, &config},
+        {"--stop", NULL, "stop the server instead; machines it holds are let go", &stop, NULL}};
     struct cli_args args;
-    int code = cli_read(verb, argc, argv, flags, 1, &args);
+    int code = cli_read(verb, argc, argv, flags, 2, &args);
     if (code != CLI_GO_ON) return code;
     struct error error;
-    return bring_up(&args, config, &error) ? CLI_DONE : cli_fail(&error);
+    bool ok = stop ? bring_down(config, &error) : bring_up(&args, config, &error);
+    return ok ? CLI_DONE : cli_fail(&error);
 }

@@ -111,7 +111,6 @@ size_t pool_size(const struct pool_limits *limits)
 static void clear_lists(pool *p)
 {
     list_clear(&p->nodes_free);
-    list_clear(&p->jobs_free);
     list_clear(&p->leases_free);
     list_clear(&p->shapes_free);
     list_clear(&p->shapes_used);

@@ -130,10 +130,9 @@ struct pool {
     int64_t usd_micros_jobs, usd_micros_overhead, usd_micros_idle, usd_micros_adjustment;
     int64_t usd_micros_forgotten; /* of jobs that left the table */
     uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end;
-    uint32_t node_slots, node_count, markets_end, live_count, starved, improved;
-    struct list nodes_free, jobs_free, leases_free,
-        shapes_free;   /* node slots: ended, oldest first */
-    struct list ended; /* jobs, oldest end first */
+    uint32_t node_slots, node_count, markets_end, starved, improved, reserved;
+    struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
+    struct list ended;                                /* jobs, oldest end first */
     struct list shapes_used;
     struct heap timers, plans;
     struct table node_table, job_table, offer_table, shape_table;

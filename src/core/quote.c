@@ -1,0 +1,162 @@
+#include "core/quote.h"
+#include "core/assert.h"
+#include "core/plan.h"
+#include "core/plan_buy.h"
+
+struct asking {
+    const pool *p;
+    struct shape shape;
+    struct quote *quote;
+};
+
+static uint32_t kinds_spot(void)
+{
+    return 1U << CAPACITY_SPOT;
+}
+
+static uint32_t kinds_guaranteed(void)
+{
+    return 1U << CAPACITY_OWNED | 1U << CAPACITY_RESERVED | 1U << CAPACITY_ON_DEMAND;
+}
+
+static uint32_t restrict_kinds(uint32_t asked, uint32_t kinds)
+{
+    return asked == 0 ? kinds : asked & kinds;
+}
+
+static void fill_lines(const pool *p, const struct mix *mix, struct quote_option *option)
+{
+    static_assert((int)SUPPLY_LINES_MAX <= (int)QUOTE_LINES_MAX,
+                  "every line of a mix fits an option");
+    option->line_count = mix->line_count;
+    for (uint32_t i = 0; i < mix->line_count; i++)
+        option->lines[i] =
+            (struct quote_line){.offer_id = p->offers[mix->lines[i].offer].offer_id,
+                                .node_count = mix->lines[i].node_count,
+                                .device_count = mix->lines[i].device_count,
+                                .usd_micros_per_hour = mix->lines[i].usd_micros_per_hour};
+}
+
+static void fill_reason(const struct shape *s, const struct mix *mix, struct quote_option *option)
+{
+    option->reason = REASON_FITS;
+    option->a = s->devices_min;
+    option->b = mix->device_count;
+    if (mix->device_count >= s->devices_min) return;
+    if (mix->too_dear_usd_micros != 0) {
+        option->reason = REASON_WAIT_BUDGET;
+        option->a = mix->too_dear_usd_micros;
+        option->b = s->budget_usd_micros_per_hour - mix->usd_micros_per_hour;
+        return;
+    }
+    option->reason = REASON_WAIT_CAPACITY;
+    option->a = mix->device_count;
+    option->b = s->devices_min;
+}
+
+static struct quote_option make_option(const struct asking *a, const struct mix *mix,
+                                       uint32_t strategy)
+{
+    struct quote_option option = {.strategy = strategy,
+                                  .region = a->p->regions[mix->region_index].region,
+                                  .device_count = mix->device_count,
+                                  .ncu_milli = mix->ncu_milli,
+                                  .usd_micros_per_hour = mix->usd_micros_per_hour};
+    fill_lines(a->p, mix, &option);
+    fill_reason(&a->shape, mix, &option);
+    return option;
+}
+
+/* Possible before not; the planner's own rule before the variations on it, which only make sense
+ * where it applies; then more NCU, lower price, strategy, region: a total order. */
+static bool goes_before(const struct quote_option *a, const struct quote_option *b)
+{
+    bool a_fits = a->reason == REASON_FITS, b_fits = b->reason == REASON_FITS;
+    if (a_fits != b_fits) return a_fits;
+    bool a_mix = a->strategy == QUOTE_CHEAPEST_MIX, b_mix = b->strategy == QUOTE_CHEAPEST_MIX;
+    if (a_mix != b_mix) return a_mix;
+    if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
+    if (a->usd_micros_per_hour != b->usd_micros_per_hour)
+        return a->usd_micros_per_hour < b->usd_micros_per_hour;
+    if (a->strategy != b->strategy) return a->strategy < b->strategy;
+    return false; /* regions come in order: the earlier one stays ahead */
+}
+
+static void insert(struct quote *quote, const struct quote_option *option)
+{
+    uint32_t at = quote->option_count;
+    while (at > 0 && goes_before(option, &quote->options[at - 1])) at--;
+    if (at == QUOTE_OPTIONS_MAX) return;
+    if (quote->option_count < QUOTE_OPTIONS_MAX) quote->option_count++;
+    for (uint32_t i = quote->option_count - 1; i > at; i--)
+        quote->options[i] = quote->options[i - 1];
+    quote->options[at] = *option;
+}
+
+static void offer_strategy(struct asking *a, uint32_t region_index, uint32_t strategy,
+                           uint32_t capacity_mask, uint64_t compat_mask)
+{
+    struct demand demand = demand_of(&a->shape, a->shape.devices_max, /* committed */ 0);
+    struct mix mix;
+    demand.capacity_mask = capacity_mask;
+    demand.compat_mask = compat_mask;
+    supply_best(a->p, &demand, region_index, a->shape.devices_min, &mix);
+    if (mix.device_count == 0 && strategy != QUOTE_CHEAPEST_MIX) return;
+    struct quote_option option = make_option(a, &mix, strategy);
+    insert(a->quote, &option);
+}
+
+/* The one model that gives most NCU on its own. */
+static void offer_single_model(struct asking *a, uint32_t region_index)
+{
+    const struct shape *s = &a->shape;
+    uint64_t models = s->compat_mask & a->p->regions[region_index].model_mask, best = 0;
+    struct mix best_mix = {0};
+    if ((models & (models - 1)) == 0) return; /* the mix is of one model anyway */
+    for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
+        struct demand demand = demand_of(s, s->devices_max, /* committed */ 0);
+        struct mix mix;
+        demand.compat_mask = rest & ~(rest - 1);
+        supply_best(a->p, &demand, region_index, s->devices_min, &mix);
+        bool fits = mix.device_count >= s->devices_min;
+        bool best_fits = best != 0 && best_mix.device_count >= s->devices_min;
+        if (best != 0 && fits == best_fits && mix.ncu_milli <= best_mix.ncu_milli) continue;
+        if (best != 0 && !fits && best_fits) continue;
+        best = demand.compat_mask;
+        best_mix = mix;
+    }
+    if (best_mix.device_count == 0) return;
+    struct quote_option option = make_option(a, &best_mix, QUOTE_SINGLE_MODEL);
+    insert(a->quote, &option);
+}
+
+static void quote_region(struct asking *a, uint32_t region_index)
+{
+    const struct shape *s = &a->shape;
+    offer_strategy(a, region_index, QUOTE_CHEAPEST_MIX, s->capacity_mask, s->compat_mask);
+    uint32_t spot = restrict_kinds(s->capacity_mask, kinds_spot());
+    uint32_t guaranteed = restrict_kinds(s->capacity_mask, kinds_guaranteed());
+    if (spot != 0) offer_strategy(a, region_index, QUOTE_SPOT_ONLY, spot, s->compat_mask);
+    if (guaranteed != 0)
+        offer_strategy(a, region_index, QUOTE_GUARANTEED_ONLY, guaranteed, s->compat_mask);
+    offer_single_model(a, region_index);
+}
+
+void pool_quote(const pool *p, const struct pool_event *submitted, struct quote *ret_quote)
+{
+    struct asking a = {.p = p, .quote = ret_quote};
+    ASSERT(submitted->kind == POOL_EVENT_JOB_SUBMITTED);
+    *ret_quote = (struct quote){0};
+    shape_fill(p, submitted, &a.shape);
+    struct verdict verdict = plan_judge(p, &a.shape);
+    ret_quote->verdict = verdict.reason;
+    ret_quote->a = verdict.numbers.a;
+    ret_quote->b = verdict.numbers.b;
+    ret_quote->c = verdict.numbers.c;
+    if (verdict.reason == REASON_BAD_REQUEST) return;
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        if (a.shape.region != 0 && a.shape.region != p->regions[i].region) continue;
+        if ((a.shape.compat_mask & p->regions[i].model_mask) == 0) continue;
+        quote_region(&a, i);
+    }
+}

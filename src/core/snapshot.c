@@ -1,0 +1,449 @@
+/* The state as bytes and as one number.
+ *
+ * One walk names every field once; writing, reading and the digest are three ways to do it, so they
+ * cannot disagree. Not walked, because it follows from the rest: tables, timers, the memory layout;
+ * the configuration belongs to the program. Little-endian; a checksum over all bytes comes last and
+ * is verified before anything is believed. */
+#include "core/assert.h"
+#include "core/job.h"
+#include "core/lease.h"
+#include "core/node.h"
+#include "core/offer.h"
+#include "core/state.h"
+#include <string.h>
+
+#define SNAPSHOT_MAGIC UINT64_C(0x31304c4f4f505353) /* "SSPOOL01" */
+
+enum walk_mode { WALK_DIGEST, WALK_WRITE, WALK_READ };
+
+struct walk {
+    enum walk_mode mode;
+    uint8_t *bytes; /* WALK_WRITE: may be too small; WALK_READ: not written to */
+    size_t capacity, position;
+    uint64_t hash;
+    bool bad; /* WALK_READ: ends early, or a slot number points nowhere */
+};
+
+static uint64_t load(const uint8_t *bytes, uint32_t count)
+{
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < count; i++) value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+static void store(uint8_t *bytes, uint32_t count, uint64_t value)
+{
+    for (uint32_t i = 0; i < count; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t walk_value(struct walk *w, uint64_t value, uint32_t count)
+{
+    bool inside = w->position + count <= w->capacity;
+    if (w->mode == WALK_DIGEST)
+        w->hash = table_hash(w->hash ^ value) + count;
+    else if (w->mode == WALK_WRITE && inside)
+        store(w->bytes + w->position, count, value);
+    else if (w->mode == WALK_READ) {
+        if (inside)
+            value = load(w->bytes + w->position, count);
+        else {
+            w->bad = true;
+            value = 0;
+        }
+    }
+    w->position += count;
+    return value;
+}
+
+static void walk_u64(struct walk *w, uint64_t *value)
+{
+    *value = walk_value(w, *value, 8);
+}
+
+static void walk_i64(struct walk *w, int64_t *value)
+{
+    *value = (int64_t)walk_value(w, (uint64_t)*value, 8);
+}
+
+static void walk_u32(struct walk *w, uint32_t *value)
+{
+    *value = (uint32_t)walk_value(w, *value, 4);
+}
+
+/* A slot number, or none. */
+static void walk_slot(struct walk *w, uint32_t *slot, uint32_t end)
+{
+    walk_u32(w, slot);
+    if (w->mode == WALK_READ && *slot != SLOT_NONE && *slot >= end) {
+        w->bad = true;
+        *slot = SLOT_NONE;
+    }
+}
+
+/* A count of slots in use, at most `max`. */
+static void walk_end(struct walk *w, uint32_t *end, uint32_t max)
+{
+    walk_u32(w, end);
+    if (w->mode == WALK_READ && *end > max) {
+        w->bad = true;
+        *end = 0;
+    }
+}
+
+/* The number of a slot that is in use; 0 where nothing is. */
+static void walk_index(struct walk *w, uint32_t *index, uint32_t end)
+{
+    walk_u32(w, index);
+    if (w->mode == WALK_READ && *index >= end && *index != 0) {
+        w->bad = true;
+        *index = 0;
+    }
+}
+
+static void walk_list(struct walk *w, struct list *list, uint32_t end)
+{
+    walk_slot(w, &list->head, end);
+    walk_slot(w, &list->tail, end);
+    walk_end(w, &list->count, end);
+}
+
+static void walk_link(struct walk *w, struct link *link, uint32_t end)
+{
+    walk_slot(w, &link->previous, end);
+    walk_slot(w, &link->next, end);
+}
+
+static void walk_meter(struct walk *w, struct meter *meter)
+{
+    walk_i64(w, &meter->usd_micros);
+    walk_u64(w, &meter->remainder);
+    if (w->mode == WALK_READ && meter->remainder >= (uint64_t)HOUR_US) w->bad = true;
+}
+
+/* A struct that grows without its walk would be lost by a snapshot and missed by the digest. */
+static_assert(sizeof(struct model) == 16, "walk the new field of model");
+static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
+static_assert(sizeof(struct region) == 40, "walk the new field of region");
+static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
+static_assert(sizeof(struct node) == 200, "walk the new field of node");
+static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
+static_assert(sizeof(struct shape) == 104, "walk the new field of shape");
+static_assert(sizeof(struct job) == 224, "walk the new field of job");
+
+static void walk_catalog(struct walk *w, pool *p)
+{
+    for (uint32_t i = 0; i < p->config.limits.models_max; i++) {
+        walk_u64(w, &p->models[i].capability_mask);
+        walk_u32(w, &p->models[i].ncu_milli);
+        walk_u32(w, &p->models[i].vram_mib);
+    }
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++) {
+        walk_u64(w, &p->rules[i].capability_mask);
+        walk_u64(w, &p->rules[i].hardware_mask);
+        walk_u32(w, &p->rules[i].vram_min_mib);
+        walk_u32(w, &p->rules[i].price_threshold_ppm);
+    }
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        walk_u64(w, &p->regions[i].model_mask);
+        walk_u64(w, &p->regions[i].improved_mask);
+        walk_u32(w, &p->regions[i].region);
+        walk_list(w, &p->regions[i].interested, p->jobs_end);
+    }
+    for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++) {
+        walk_list(w, &p->markets[i].offers, p->offers_end);
+        walk_list(w, &p->markets[i].idle_offers, p->offers_end);
+    }
+}
+
+static void walk_offer(struct walk *w, pool *p, struct offer *o)
+{
+    walk_u64(w, &o->offer_id);
+    walk_i64(w, &o->usd_micros_per_hour);
+    walk_i64(w, &o->on_demand_usd_micros_per_hour);
+    walk_i64(w, &o->unit_usd_micros);
+    walk_i64(w, &o->metered_us);
+    walk_i64(w, &o->refused_until_us);
+    walk_meter(w, &o->meter);
+    walk_u32(w, &o->provider);
+    walk_index(w, &o->region_index, p->regions_end);
+    walk_u32(w, &o->zone);
+    walk_index(w, &o->model, p->config.limits.models_max);
+    walk_u32(w, &o->capacity);
+    walk_u32(w, &o->device_count);
+    walk_u32(w, &o->hazard_ppm);
+    walk_u32(w, &o->stock_count);
+    walk_u32(w, &o->taken_count);
+    walk_u32(w, &o->reach_count);
+    walk_u32(w, &o->share_ppm);
+    walk_u32(w, &o->hot_ppm);
+    walk_u32(w, &o->idle_listed);
+    walk_list(w, &o->nodes, p->nodes_end);
+    walk_list(w, &o->idle_nodes, p->nodes_end);
+    walk_link(w, &o->market_link, p->offers_end);
+    walk_link(w, &o->idle_link, p->offers_end);
+}
+
+static void walk_node(struct walk *w, pool *p, struct node *n)
+{
+    walk_u64(w, &n->node_key);
+    walk_u64(w, &n->tag_job_id);
+    walk_i64(w, &n->ordered_us);
+    walk_i64(w, &n->up_since_us);
+    walk_i64(w, &n->notice_us);
+    walk_i64(w, &n->agent_heard_us);
+    walk_i64(w, &n->ask_us);
+    walk_i64(w, &n->deadline_us);
+    walk_i64(w, &n->idle_since_us);
+    walk_i64(w, &n->settled_us);
+    walk_meter(w, &n->base);
+    walk_i64(w, &n->entered_usd_micros);
+    walk_slot(w, &n->offer, p->offers_end);
+    walk_u32(w, &n->state);
+    walk_u32(w, &n->phase);
+    walk_u32(w, &n->device_count);
+    walk_u32(w, &n->devices_free);
+    walk_u32(w, &n->drain_reason);
+    walk_u32(w, &n->agent_joined);
+    walk_u32(w, &n->billing);
+    walk_u32(w, &n->release_sent);
+    walk_u32(w, &n->price_moved);
+    walk_u32(w, &n->bill_closed);
+    walk_u32(w, &n->idle_listed);
+    walk_u32(w, &n->tenant);
+    walk_u32(w, &n->project);
+    walk_u32(w, &n->team);
+    walk_u32(w, &n->experiment);
+    walk_list(w, &n->leases, p->leases_end);
+    walk_link(w, &n->offer_link, p->nodes_end);
+    walk_link(w, &n->idle_link, p->nodes_end);
+}
+
+static void walk_lease(struct walk *w, pool *p, struct lease *l)
+{
+    walk_u64(w, &l->worker_id);
+    walk_u64(w, &l->step);
+    walk_i64(w, &l->since_us);
+    walk_i64(w, &l->deadline_us);
+    walk_i64(w, &l->ask_us);
+    walk_index(w, &l->job, p->jobs_end);
+    walk_index(w, &l->node, p->nodes_end);
+    walk_u32(w, &l->device_count);
+    walk_u32(w, &l->paid_count);
+    walk_u32(w, &l->state);
+    walk_u32(w, &l->phase);
+    walk_u32(w, &l->stop_reason);
+    walk_u32(w, &l->fallback);
+    walk_link(w, &l->job_link, p->leases_end);
+    walk_link(w, &l->node_link, p->leases_end);
+}
+
+static void walk_shape(struct walk *w, pool *p, struct shape *s)
+{
+    walk_u64(w, &s->hash);
+    walk_u64(w, &s->capability_mask);
+    walk_u64(w, &s->pool_mask);
+    walk_u64(w, &s->compat_mask);
+    walk_i64(w, &s->budget_usd_micros_per_hour);
+    walk_u32(w, &s->vram_min_mib);
+    walk_u32(w, &s->devices_min);
+    walk_u32(w, &s->devices_max);
+    walk_u32(w, &s->price_threshold_ppm);
+    walk_u32(w, &s->region);
+    walk_u32(w, &s->job_class);
+    walk_u32(w, &s->kind);
+    walk_u32(w, &s->capacity_mask);
+    walk_u32(w, &s->threshold_ppm);
+    walk_u32(w, &s->user_count);
+    walk_list(w, &s->queue, p->jobs_end);
+    walk_link(w, &s->shapes_link, p->shapes_end);
+}
+
+static void walk_job(struct walk *w, pool *p, struct job *j)
+{
+    walk_u64(w, &j->job_id);
+    walk_u64(w, &j->spec_hash);
+    walk_u64(w, &j->order);
+    walk_u64(w, &j->step);
+    walk_u64(w, &j->ckpt_step);
+    walk_i64(w, &j->submitted_us);
+    walk_i64(w, &j->started_us);
+    walk_i64(w, &j->ended_us);
+    walk_i64(w, &j->short_since_us);
+    walk_i64(w, &j->budget_usd_micros);
+    walk_i64(w, &j->usd_micros);
+    walk_i64(w, &j->budget_check_us);
+    walk_i64(w, &j->review_us);
+    walk_i64(w, &j->last_a);
+    walk_i64(w, &j->last_b);
+    walk_i64(w, &j->last_c);
+    walk_u32(w, &j->state);
+    walk_u32(w, &j->job_class);
+    walk_u32(w, &j->devices_min);
+    walk_u32(w, &j->devices_max);
+    walk_slot(w, &j->shape, p->shapes_end);
+    walk_slot(w, &j->region_index, p->regions_end);
+    walk_u32(w, &j->interested);
+    walk_u32(w, &j->tenant);
+    walk_u32(w, &j->project);
+    walk_u32(w, &j->team);
+    walk_u32(w, &j->experiment);
+    walk_u32(w, &j->failures);
+    walk_u32(w, &j->last_kind);
+    walk_u32(w, &j->last_reason);
+    walk_u32(w, &j->wait_reason);
+    walk_list(w, &j->leases, p->leases_end);
+    walk_link(w, &j->queue_link, p->jobs_end);
+    walk_link(w, &j->interested_link, p->jobs_end);
+    walk_link(w, &j->ended_link, p->jobs_end);
+}
+
+static void walk_head(struct walk *w, pool *p)
+{
+    const struct pool_limits *limits = &p->config.limits;
+    uint32_t models_max = limits->models_max, pools_max = limits->pools_max;
+    walk_u32(w, &models_max);
+    walk_u32(w, &pools_max);
+    if (models_max != limits->models_max || pools_max != limits->pools_max) w->bad = true;
+    walk_u64(w, &p->last_seq);
+    walk_u64(w, &p->next_key);
+    walk_u64(w, &p->next_worker);
+    walk_i64(w, &p->now_us);
+    walk_i64(w, &p->usd_micros_jobs);
+    walk_i64(w, &p->usd_micros_overhead);
+    walk_i64(w, &p->usd_micros_idle);
+    walk_i64(w, &p->usd_micros_adjustment);
+    walk_i64(w, &p->usd_micros_forgotten);
+    walk_end(w, &p->nodes_end, p->node_slots);
+    walk_end(w, &p->jobs_end, limits->jobs_max);
+    walk_end(w, &p->leases_end, limits->leases_max);
+    walk_end(w, &p->offers_end, limits->offers_max);
+    walk_end(w, &p->shapes_end, limits->jobs_max);
+    walk_end(w, &p->regions_end, models_max == 0 ? 0 : p->markets_end / models_max);
+    walk_end(w, &p->node_count, p->node_slots);
+    walk_u32(w, &p->starved);
+    walk_u32(w, &p->improved);
+    walk_list(w, &p->nodes_free, p->nodes_end);
+    walk_list(w, &p->leases_free, p->leases_end);
+    walk_list(w, &p->shapes_free, p->shapes_end);
+    walk_list(w, &p->ended, p->jobs_end);
+    walk_list(w, &p->shapes_used, p->shapes_end);
+}
+
+/* Who is to be planned: jobs by slot, shapes by slot behind jobs_max. Put back in the order of the
+ * heap's array, the array comes out the same. */
+static void walk_plans(struct walk *w, pool *p)
+{
+    uint32_t count = p->plans.count, jobs_max = p->config.limits.jobs_max;
+    walk_end(w, &count, p->plans.id_end);
+    for (uint32_t i = 0; i < count && !w->bad; i++) {
+        uint32_t is_shape = 0, slot = 0;
+        int64_t key = 0;
+        if (w->mode != WALK_READ) {
+            is_shape = p->plans.ids[i] >= jobs_max;
+            slot = p->plans.ids[i] - (is_shape ? jobs_max : 0);
+            key = p->plans.keys[p->plans.ids[i]];
+        }
+        walk_u32(w, &is_shape);
+        walk_index(w, &slot, is_shape ? p->shapes_end : p->jobs_end);
+        walk_i64(w, &key);
+        if (w->mode == WALK_READ && !w->bad)
+            heap_set(&p->plans, is_shape ? jobs_max + slot : slot, key);
+    }
+}
+
+static void walk_pool(struct walk *w, pool *p)
+{
+    walk_head(w, p);
+    if (w->bad) return; /* the counts below cannot be trusted */
+    walk_catalog(w, p);
+    for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);
+    for (uint32_t i = 0; i < p->nodes_end; i++) walk_node(w, p, &p->nodes[i]);
+    for (uint32_t i = 0; i < p->leases_end; i++) walk_lease(w, p, &p->leases[i]);
+    for (uint32_t i = 0; i < p->shapes_end; i++) walk_shape(w, p, &p->shapes[i]);
+    for (uint32_t i = 0; i < p->jobs_end; i++) walk_job(w, p, &p->jobs[i]);
+    walk_plans(w, p);
+}
+
+/* The walk writes only in WALK_READ; the other two take a const pool through here. */
+static pool *unconst(const pool *p)
+{
+    return (pool *)(uintptr_t)p;
+}
+
+uint64_t pool_digest(const pool *p)
+{
+    struct walk w = {.mode = WALK_DIGEST, .hash = SNAPSHOT_MAGIC};
+    walk_pool(&w, unconst(p));
+    return w.hash;
+}
+
+static uint64_t checksum(const uint8_t *bytes, size_t count)
+{
+    uint64_t hash = SNAPSHOT_MAGIC ^ count;
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) hash = table_hash(hash ^ load(bytes + i, 8));
+    return table_hash(hash ^ load(bytes + i, (uint32_t)(count - i)));
+}
+
+size_t pool_snapshot_write(const pool *p, uint8_t *buffer, size_t buffer_bytes)
+{
+    struct walk w = {.mode = WALK_WRITE, .bytes = buffer, .capacity = buffer_bytes};
+    uint64_t magic = SNAPSHOT_MAGIC;
+    uint32_t version = POOL_CORE_VERSION;
+    walk_u64(&w, &magic);
+    walk_u32(&w, &version);
+    walk_pool(&w, unconst(p));
+    size_t needed = w.position + 8;
+    if (needed <= buffer_bytes) store(buffer + w.position, 8, checksum(buffer, w.position));
+    return needed;
+}
+
+/* What was not walked. */
+static void rebuild(pool *p)
+{
+    for (uint32_t i = 0; i < p->offers_end; i++) {
+        table_insert(&p->offer_table, p->offers[i].offer_id, i);
+        heap_set(&p->timers, timer_of_offer(p, i), offer_due_us(&p->offers[i]));
+    }
+    for (uint32_t i = 0; i < p->jobs_end; i++) {
+        table_insert(&p->job_table, p->jobs[i].job_id, i);
+        job_retime(p, i);
+    }
+    for (uint32_t i = 0; i < p->nodes_end; i++) {
+        table_insert(&p->node_table, p->nodes[i].node_key, i);
+        node_retime(p, i);
+    }
+    for (uint32_t i = 0; i < p->leases_end; i++)
+        if (p->leases[i].state != LEASE_FREE) lease_retime(p, i);
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
+        table_insert(&p->shape_table, p->shapes[s].hash, s);
+}
+
+static pool *empty(pool *p)
+{
+    struct pool_config config = p->config;
+    return pool_init(p, pool_size(&config.limits), &config);
+}
+
+bool pool_snapshot_read(pool *p, const uint8_t *buffer, size_t buffer_bytes)
+{
+    if (buffer_bytes < 20) return false;
+    size_t payload_bytes = buffer_bytes - 8;
+    if (load(buffer + payload_bytes, 8) != checksum(buffer, payload_bytes)) return false;
+    struct walk w = {.mode = WALK_READ,
+                     .bytes = (uint8_t *)(uintptr_t)buffer, /* only read in this mode */
+                     .capacity = payload_bytes};
+    uint64_t magic = 0;
+    uint32_t version = 0;
+    walk_u64(&w, &magic);
+    walk_u32(&w, &version);
+    if (magic != SNAPSHOT_MAGIC || version != POOL_CORE_VERSION) return false;
+    p = empty(p);
+    walk_pool(&w, p);
+    if (w.bad || w.position != payload_bytes) {
+        (void)empty(p);
+        return false;
+    }
+    rebuild(p);
+    return true;
+}

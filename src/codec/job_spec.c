@@ -134,7 +134,9 @@ static void read_run(struct job_spec *spec, yaml_item *root)
     yaml_item *command = yaml_list(run, "command");
     for (uint32_t i = 0; i < yaml_count(command); i++)
         add_text(&spec->command, yaml_at(command, i), yaml_item_string(yaml_at(command, i)));
-    if (command != NULL && (yaml_count(command) == 0 || text_list_at(&spec->command, 0)[0] == '\0'))
+    bool no_program = yaml_count(command) == 0 ||
+                      (spec->command.count > 0 && text_list_at(&spec->command, 0)[0] == '\0');
+    if (command != NULL && no_program)
         yaml_mistake(command, "\"command\" is empty; give the program and its arguments as a list");
     yaml_item *env = yaml_map(run, "env");
     for (uint32_t i = 0; i < yaml_count(env); i++) {

@@ -1,0 +1,247 @@
+/* shoal.yaml: what is read, defaults, and every mistake in its words. */
+#include "base/mem.h"
+#include "codec/config.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct catalog catalog;
+static struct config config; /* large: not on the stack */
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct error error;
+    return catalog_parse_shipped(&catalog, &error) ? 0 : -1;
+}
+
+static void expect_good(const char *text)
+{
+    struct error error;
+    if (!config_parse(&catalog, "shoal.yaml", text, strlen(text), &config, &error))
+        fail_msg("%s", error.text);
+}
+
+static void expect_mistake(const char *text, const char *sentence)
+{
+    struct error error = {{0}};
+    assert_false(config_parse(&catalog, "shoal.yaml", text, strlen(text), &config, &error));
+    assert_string_equal(error.text, sentence);
+}
+
+static void everything_is_read(void **state)
+{
+    (void)state;
+    expect_good("listen: 0.0.0.0:80\n"
+                "data: /var/shoal\n"
+                "catalog: my.yaml\n"
+                "pools:\n"
+                "  tier-2:\n"
+                "    capabilities: [fp16, bf16, tensor-cores, 24gb-vram]\n"
+                "    hardware: [A100-40GB, A30]\n"
+                "    use_cases: [fine-tuning]\n"
+                "    price_threshold: 0.7\n"
+                "  any: {}\n"
+                "providers:\n"
+                "  - {name: local, driver: local, scenario: s.yaml, speedup: 2}\n"
+                "  - name: other\n"
+                "    driver: exec\n"
+                "limits: {nodes: 10, jobs: 20, offers: 30, worker_failures: 4}\n"
+                "timing: {agent_lease: 15s, boot_timeout: 60s, drain: 3s, idle_release: 10s,\n"
+                "         ask_again: 2s, refused_backoff: 7s}\n");
+    assert_string_equal(config.listen, "0.0.0.0:80");
+    assert_string_equal(config.data, "/var/shoal");
+    assert_string_equal(config.catalog, "my.yaml");
+    assert_int_equal(config.pool_count, 2);
+    assert_string_equal(config.pools[0].name, "tier-2");
+    assert_int_equal(config.pools[0].need.vram_min_mib, 24 * 1024);
+    assert_int_equal(__builtin_popcountll(config.pools[0].need.capability_mask), 3);
+    assert_int_equal(__builtin_popcountll(config.pools[0].hardware_mask), 2);
+    assert_int_equal(config.pools[0].price_threshold_ppm, 700000);
+    assert_string_equal(config.pools[0].use_cases[0], "fine-tuning");
+    assert_int_equal(config.pools[1].price_threshold_ppm, 0);
+    assert_int_equal(config.provider_count, 2);
+    assert_string_equal(config.providers[0].driver, "local");
+    assert_int_equal(config.providers[0].line, 12);
+    assert_string_equal(config_option(&config.providers[0], "scenario"), "s.yaml");
+    assert_string_equal(config_option(&config.providers[0], "speedup"), "2");
+    assert_null(config_option(&config.providers[1], "scenario"));
+    assert_int_equal(config.pool.limits.nodes_max, 10);
+    assert_int_equal(config.pool.limits.jobs_max, 20);
+    assert_int_equal(config.pool.limits.offers_max, 30);
+    assert_int_equal(config.pool.limits.leases_max, 80);
+    assert_int_equal(config.pool.worker_failures_max, 4);
+    assert_int_equal(config.pool.agent_lease_us, 15000000);
+    assert_int_equal(config.pool.boot_timeout_us, 60000000);
+    assert_int_equal(config.pool.drain_us, 3000000);
+    assert_int_equal(config.pool.idle_release_us, 10000000);
+    assert_int_equal(config.pool.ask_again_us, 2000000);
+    assert_int_equal(config.pool.refused_backoff_us, 7000000);
+    uint32_t index;
+    assert_true(config_find_pool(&config, "any", &index));
+    assert_int_equal(index, 1);
+    assert_false(config_find_pool(&config, "none", &index));
+}
+
+static void an_empty_file_means_the_defaults(void **state)
+{
+    (void)state;
+    struct pool_config usual;
+    pool_config_default(&usual);
+    expect_good("");
+    assert_string_equal(config.listen, "127.0.0.1:7070");
+    assert_string_equal(config.data, "shoal-data");
+    assert_string_equal(config.catalog, "");
+    assert_int_equal(config.pool_count, 0);
+    assert_int_equal(config.provider_count, 0);
+    assert_memory_equal(&config.pool, &usual, sizeof usual);
+}
+
+static void mistakes_say_what_to_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+    } cases[] = {
+        {"lissten: a:1", "shoal.yaml:1: unknown key \"lissten\"; did you mean \"listen\"?"},
+        {"listen: 127.0.0.1",
+         "shoal.yaml:1: \"listen\" is not host:port; write it like 127.0.0.1:7070"},
+        {"listen: \":1\"",
+         "shoal.yaml:1: \"listen\" is not host:port; write it like 127.0.0.1:7070"},
+        {"listen: a:65536",
+         "shoal.yaml:1: \"listen\" is not host:port; write it like 127.0.0.1:7070"},
+        {"pools:\n  p:\n    capabilities: [bf16]\n    hardware: [A10, T4]\n",
+         "shoal.yaml:4: T4 in the hardware of p lacks bf16; drop the model or the capability"},
+        {"pools:\n  p:\n    capabilities: [40gb-vram]\n    hardware: [A30]\n",
+         "shoal.yaml:4: A30 in the hardware of p lacks 40gb-vram; drop the model or the "
+         "capability"},
+        {"pools:\n  p:\n    capabilities: [bf-16]\n",
+         "shoal.yaml:3: unknown capability \"bf-16\"; did you mean \"bf16\"?"},
+        {"pools:\n  p:\n    hardware: [A100]\n",
+         "shoal.yaml:3: unknown device model \"A100\"; did you mean \"H100\"?"},
+        {"pools:\n  p:\n    price_treshold: 0.5\n",
+         "shoal.yaml:3: unknown key \"price_treshold\" in p; did you mean \"price_threshold\"?"},
+        {"pools:\n  p:\n    price_threshold: -1\n",
+         "shoal.yaml:3: \"price_threshold\" is \"-1\"; give a number with at most 6 decimals from "
+         "0.01 to 10"},
+        {"providers: [{name: a}]", "shoal.yaml:1: \"driver\" is missing in providers; add it"},
+        {"providers:\n  - {name: a, driver: b}\n  - {name: a, driver: c}\n",
+         "shoal.yaml:3: two providers are called \"a\"; rename one"},
+        {"providers: [{name: a, driver: b, x: [1]}]", "shoal.yaml:1: \"x\" is a list; give a text"},
+        {"providers: {name: a}",
+         "shoal.yaml:1: \"providers\" is no list; write it as [a, b] or as lines that begin with "
+         "\"- \""},
+        {"limits: {nodes: 0}",
+         "shoal.yaml:1: \"nodes\" is \"0\"; give a whole number from 1 to 131072"},
+        {"limits: {node: 1}",
+         "shoal.yaml:1: unknown key \"node\" in limits; did you mean \"nodes\"?"},
+        {"timing: {drain: 3}",
+         "shoal.yaml:1: \"drain\" is \"3\"; give a time like 200ms, 2s, 1.5m or 1h from 0.001s to "
+         "2592000s"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_mistake(cases[i].text, cases[i].sentence);
+}
+
+static void more_than_the_limits_is_refused(void **state)
+{
+    (void)state;
+    char text[8192];
+    size_t used = (size_t)snprintf(text, sizeof text, "pools:\n");
+    for (int i = 0; i <= CONFIG_POOLS_MAX; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "  p%d: {}\n", i);
+    expect_mistake(text, "shoal.yaml:66: more than 64 pools; merge some");
+    used = (size_t)snprintf(text, sizeof text, "providers:\n");
+    for (int i = 0; i <= CONFIG_PROVIDERS_MAX; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "  - {name: p%d, driver: x}\n", i);
+    expect_mistake(text, "shoal.yaml:18: more than 16 providers; drop some");
+    used = (size_t)snprintf(text, sizeof text, "providers:\n  - name: a\n    driver: b\n");
+    for (int i = 0; i <= CONFIG_OPTIONS_MAX; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "    o%d: 1\n", i);
+    expect_mistake(text, "shoal.yaml:20: more than 16 options; drop some");
+}
+
+static void the_catalog_can_be_peeked_at(void **state)
+{
+    (void)state;
+    static const char good[] = "pools: {p: {hardware: [Mine]}}\nwrong: 1\ncatalog: c/d.yaml\n";
+    static const char bad[] = "catalog: [x]\n";
+    char path[CONFIG_TEXT_BYTES] = "untouched";
+    struct error error;
+    assert_true(config_peek_catalog("shoal.yaml", good, strlen(good), path, &error));
+    assert_string_equal(path, "c/d.yaml");
+    assert_true(config_peek_catalog("shoal.yaml", "", 0, path, &error));
+    assert_string_equal(path, "");
+    assert_false(config_peek_catalog("shoal.yaml", bad, strlen(bad), path, &error));
+    assert_string_equal(error.text, "shoal.yaml:1: \"catalog\" is a list; give a text");
+}
+
+static void paths_are_seen_from_the_folder_of_the_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *path, *result;
+    } cases[] = {
+        {"etc/shoal.yaml", "data", "etc/data"}, {"shoal.yaml", "data", "data"},
+        {"/a/b.yaml", "c/d", "/a/c/d"},         {"/b.yaml", "c", "/c"},
+        {"etc/shoal.yaml", "/data", "/data"},
+    };
+    char result[16];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(config_path(cases[i].file, cases[i].path, result, sizeof result));
+        assert_string_equal(result, cases[i].result);
+    }
+    assert_false(config_path("etc/shoal.yaml", "a-long-path-0123", result, sizeof result));
+}
+
+static void a_pool_becomes_an_event(void **state)
+{
+    (void)state;
+    struct pool_event event;
+    expect_good("pools: {p: {capabilities: [fp16, 8gb-vram], hardware: [A10], "
+                "price_threshold: 0.5}}");
+    config_pool_event(&config.pools[0], 3, &event);
+    assert_int_equal(event.kind, POOL_EVENT_POOL_DEFINED);
+    assert_int_equal(event.version, POOL_CORE_VERSION);
+    assert_int_equal(event.u.pool_defined.pool, 3);
+    assert_int_equal(event.u.pool_defined.vram_min_mib, 8192);
+    assert_int_equal(event.u.pool_defined.price_threshold_ppm, 500000);
+    assert_int_equal(event.u.pool_defined.capability_mask, config.pools[0].need.capability_mask);
+    assert_int_equal(event.u.pool_defined.hardware_mask, config.pools[0].hardware_mask);
+}
+
+static void no_allocation_failure_is_lost(void **state)
+{
+    (void)state;
+    static const char text[] = "pools: {p: {capabilities: [fp16]}}\nproviders: [{name: a, driver: "
+                               "b, c: d}]\n";
+    bool good = false;
+    for (uint64_t nth = 1; !good; nth++) {
+        struct error error = {{0}};
+        mem_fail_at(nth);
+        good = config_parse(&catalog, "shoal.yaml", text, strlen(text), &config, &error);
+        mem_fail_at(0);
+        if (!good) assert_non_null(strstr(error.text, "out of memory"));
+        assert_true(nth < 100);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(an_empty_file_means_the_defaults),
+        cmocka_unit_test(mistakes_say_what_to_do),
+        cmocka_unit_test(more_than_the_limits_is_refused),
+        cmocka_unit_test(the_catalog_can_be_peeked_at),
+        cmocka_unit_test(paths_are_seen_from_the_folder_of_the_file),
+        cmocka_unit_test(a_pool_becomes_an_event),
+        cmocka_unit_test(no_allocation_failure_is_lost),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

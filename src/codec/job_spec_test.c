@@ -1,0 +1,335 @@
+/* job.yaml: what is read, what is refused in which words, and the way back through its own text. */
+#include "base/mem.h"
+#include "codec/codec.h"
+#include "codec/job_spec.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RUN     "run: {command: [x]}\n"
+#define ELASTIC "elastic: {slots: 32, steps: 200}\n"
+
+static struct catalog catalog;
+static struct config config;
+static struct job_spec spec; /* large: not on the stack */
+
+static const char full[] =
+    "name: kjv-lm\n"
+    "class: P1\n"
+    "kind: elastic\n"
+    "owner: {tenant: lab, project: kjv, team: nlp, experiment: first}\n"
+    "needs:\n"
+    "  capabilities: [fp16, tensor-cores, 24gb-vram]\n"
+    "  pools: [tier-1, tier-2]\n"
+    "  devices: {min: 4, max: 12}\n"
+    "budget: {usd_per_hour: 30.5, usd: 20}\n"
+    "market: {kinds: [spot, on_demand], price_threshold: 0.7, region: east}\n"
+    "elastic: {slots: 32, steps: 200, checkpoint_every: 20, "
+    "work_per_slot: 0.2s}\n"
+    "run:\n"
+    "  command: [lm, --data, \"a b\", \"\", \"line\\nbreak \\\"quoted\\\" "
+    "\\\\ \\x7f \xc3\xa4 \\u2028 \xf0\x9f\x98\x80\"]\n"
+    "  env: {THREADS: \"1\", EMPTY: \"\"}\n"
+    "  dir: .\n";
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char pools[] = "pools: {tier-1: {}, tier-2: {}}";
+    struct error error;
+    if (!catalog_parse_shipped(&catalog, &error)) return -1;
+    return config_parse(&catalog, "c", pools, strlen(pools), &config, &error) ? 0 : -1;
+}
+
+static void expect_good(const char *text)
+{
+    struct error error;
+    if (!job_spec_parse(&catalog, &config, "job.yaml", text, strlen(text), &spec, &error))
+        fail_msg("%s", error.text);
+}
+
+static void everything_is_read(void **state)
+{
+    (void)state;
+    expect_good(full);
+    assert_string_equal(spec.name, "kjv-lm");
+    assert_int_equal(spec.job_class, JOB_CLASS_P1);
+    assert_int_equal(spec.kind, JOB_KIND_ELASTIC);
+    assert_string_equal(spec.tenant, "lab");
+    assert_string_equal(spec.project, "kjv");
+    assert_string_equal(spec.team, "nlp");
+    assert_string_equal(spec.experiment, "first");
+    assert_int_equal(spec.need.vram_min_mib, 24 * 1024);
+    assert_int_equal(__builtin_popcountll(spec.need.capability_mask), 2);
+    assert_int_equal(spec.pool_count, 2);
+    assert_string_equal(spec.pools[1], "tier-2");
+    assert_int_equal(spec.devices_min, 4);
+    assert_int_equal(spec.devices_max, 12);
+    assert_int_equal(spec.budget_usd_micros_per_hour, 30500000);
+    assert_int_equal(spec.budget_usd_micros, 20000000);
+    assert_int_equal(spec.capacity_mask, 1 << CAPACITY_SPOT | 1 << CAPACITY_ON_DEMAND);
+    assert_int_equal(spec.price_threshold_ppm, 700000);
+    assert_string_equal(spec.region, "east");
+    assert_int_equal(spec.slots, 32);
+    assert_int_equal(spec.steps, 200);
+    assert_int_equal(spec.checkpoint_every, 20);
+    assert_int_equal(spec.work_per_slot_us, 200000);
+    assert_int_equal(spec.command.count, 5);
+    assert_string_equal(text_list_at(&spec.command, 2), "a b");
+    assert_string_equal(text_list_at(&spec.command, 3), "");
+    assert_int_equal(spec.env.count, 4);
+    assert_string_equal(text_list_at(&spec.env, 0), "THREADS");
+    assert_string_equal(text_list_at(&spec.env, 1), "1");
+    assert_string_equal(text_list_at(&spec.env, 3), "");
+    assert_string_equal(spec.dir, ".");
+    assert_int_equal(job_spec_work_us(&spec), INT64_C(200) * 32 * 200000);
+}
+
+static void a_batch_job_needs_little(void **state)
+{
+    (void)state;
+    expect_good("{name: hi, kind: batch, run: {command: [echo, hello]}}");
+    assert_int_equal(spec.kind, JOB_KIND_BATCH);
+    assert_int_equal(spec.job_class, JOB_CLASS_P2);
+    assert_int_equal(spec.devices_min, 1);
+    assert_int_equal(spec.devices_max, 1);
+    assert_int_equal(spec.slots, 0);
+    assert_int_equal(spec.capacity_mask, 0);
+    assert_int_equal(job_spec_work_us(&spec), 0);
+}
+
+static void mistakes_say_what_to_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+    } cases[] = {
+        {RUN ELASTIC, "job.yaml:1: \"name\" is missing; add it"},
+        {"name: a b\n" RUN ELASTIC,
+         "job.yaml:1: \"a b\" is no name; use letters, digits and . _ / -"},
+        {"name: a\n" ELASTIC, "job.yaml:1: \"run\" is missing; add it"},
+        {"name: a\n" RUN, "job.yaml:1: \"elastic\" is missing; add it"},
+        {"name: a\nrun: {command: []}\n" ELASTIC,
+         "job.yaml:2: \"command\" is empty; give the program and its arguments as a list"},
+        {"name: a\nrun: {command: [\"\"]}\n" ELASTIC,
+         "job.yaml:2: \"command\" is empty; give the program and its arguments as a list"},
+        {"name: a\nrun: {command: echo hi}\n" ELASTIC,
+         "job.yaml:2: \"command\" is no list; write it as [a, b] or as lines that begin with \"- "
+         "\""},
+        {"name: a\nrun: {}\n" ELASTIC, "job.yaml:2: \"command\" is missing in run; add it"},
+        {"name: a\nrun: {command: [x], env: {\"a=b\": c}}\n" ELASTIC,
+         "job.yaml:2: \"a=b\" cannot name an environment variable; give a short word without ="},
+        {"name: a\nclass: P4\n" RUN ELASTIC,
+         "job.yaml:2: unknown class \"P4\"; use one of: P0, P1, P2, P3"},
+        {"name: a\nkind: serve\n" RUN ELASTIC,
+         "job.yaml:2: unknown kind \"serve\"; use one of: elastic, batch"},
+        {"name: a\n" RUN ELASTIC "needs:\n  devces: {min: 1}\n",
+         "job.yaml:5: unknown key \"devces\" in needs; did you mean \"devices\"?"},
+        {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 0}\n",
+         "job.yaml:5: \"min\" is \"0\"; give a whole number from 1 to 4096"},
+        {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 5, max: 4}\n",
+         "job.yaml:5: devices min 5 is above max 4; a job cannot start with more than it may have"},
+        {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 33, max: 40}\n",
+         "job.yaml:3: 32 slots are fewer than the 33 devices of the gang; some would have nothing "
+         "to do"},
+        {"name: a\n" RUN ELASTIC "needs: {capabilities: [warp-drive]}\n",
+         "job.yaml:4: unknown capability \"warp-drive\"; add it to the catalog or use one of: "
+         "fp16, bf16, fp8, int8, tensor-cores, fp64, fp4, nvlink, mig, cuda, rocm, cann"},
+        {"name: a\n" RUN ELASTIC "needs: {pools: [tier-3]}\n",
+         "job.yaml:4: there is no pool \"tier-3\"; did you mean \"tier-1\"?"},
+        {"name: a\n" RUN ELASTIC "needs: {pools: [gold]}\n",
+         "job.yaml:4: there is no pool \"gold\"; see `shoal pools`"},
+        {"name: a\n" RUN ELASTIC "budget: {usd: -5}\n",
+         "job.yaml:4: the budget \"usd\" is \"-5\"; give an amount above 0 or leave it out"},
+        {"name: a\n" RUN ELASTIC "budget: {usd_per_hour: 0}\n",
+         "job.yaml:4: the budget \"usd_per_hour\" is \"0\"; give an amount above 0 or leave it "
+         "out"},
+        {"name: a\n" RUN ELASTIC "budget: {usd: $5}\n",
+         "job.yaml:4: \"usd\" is \"$5\"; give a number with at most 6 decimals from -1000000000 to "
+         "1000000000"},
+        {"name: a\n" RUN ELASTIC "market: {kinds: [sport]}\n",
+         "job.yaml:4: unknown capacity kind \"sport\"; use one of: owned, reserved, on_demand, "
+         "spot"},
+        {"name: a\n" RUN ELASTIC "market: {kinds: []}\n",
+         "job.yaml:4: \"kinds\" is empty, nothing could run it; name a kind or drop the key"},
+        {"name: a\n" RUN "elastic: {slots: 0, steps: 1}\n",
+         "job.yaml:3: \"slots\" is \"0\"; give a whole number from 1 to 1024"},
+        {"name: a\n" RUN "elastic: {slots: 1025, steps: 1}\n",
+         "job.yaml:3: \"slots\" is \"1025\"; give a whole number from 1 to 1024"},
+        {"name: a\n" RUN "elastic: {slots: 4}\n",
+         "job.yaml:3: \"steps\" is missing in elastic; add it"},
+        {"name: a\nkind: batch\n" RUN ELASTIC,
+         "job.yaml:4: a batch job has no elastic part; drop it or set kind: elastic"},
+        {"name: a\nkind: batch\n" RUN "needs: {devices: {max: 2}}\n",
+         "job.yaml:4: a batch job runs one worker on one device; drop devices or set kind: "
+         "elastic"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error error = {{0}};
+        assert_false(job_spec_parse(&catalog, &config, "job.yaml", cases[i].text,
+                                    strlen(cases[i].text), &spec, &error));
+        assert_string_equal(error.text, cases[i].sentence);
+    }
+}
+
+static void too_much_text_is_refused(void **state)
+{
+    (void)state;
+    static char text[64 * 1024];
+    struct error error;
+    size_t used = (size_t)snprintf(text, sizeof text, "name: a\nkind: batch\nrun: {command: [a");
+    for (int i = 0; i < TEXT_LIST_ITEMS_MAX; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, ", a");
+    (void)snprintf(text + used, sizeof text - used, "]}\n");
+    assert_false(job_spec_parse(&catalog, &config, "job.yaml", text, strlen(text), &spec, &error));
+    assert_string_equal(error.text,
+                        "job.yaml:3: more than 128 texts or 16384 bytes; move some into a file");
+    used = (size_t)snprintf(text, sizeof text, "name: a\nkind: batch\nrun: {command: [\"");
+    memset(text + used, 'x', TEXT_LIST_BYTES_MAX);
+    (void)snprintf(text + used + TEXT_LIST_BYTES_MAX, 100, "\"]}\n");
+    assert_false(job_spec_parse(&catalog, &config, "job.yaml", text, strlen(text), &spec, &error));
+    assert_string_equal(error.text,
+                        "job.yaml:3: more than 128 texts or 16384 bytes; move some into a file");
+}
+
+static void its_own_text_gives_the_same_job(void **state)
+{
+    (void)state;
+    static const char *const jobs[] = {
+        full,
+        "{name: hi, kind: batch, run: {command: [echo, hello]}}",
+        "name: a\n" RUN ELASTIC "budget: {usd: 0.000001}\nneeds: {devices: {min: 3}}\n",
+    };
+    static struct job_spec before;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        expect_good(jobs[i]);
+        before = spec;
+        char *text = job_spec_text(&catalog, &spec);
+        expect_good(text);
+        assert_memory_equal(&before, &spec, sizeof spec);
+        char *again = job_spec_text(&catalog, &spec);
+        assert_string_equal(text, again);
+        assert_null(strchr(text, '\n'));
+        mem_free(text);
+        mem_free(again);
+    }
+}
+
+static void the_hash_is_stable_and_blind_to_layout(void **state)
+{
+    (void)state;
+    static const char *const same[] = {
+        "name: hi\nkind: batch\nrun: {command: [echo, hello]}\n",
+        "# a comment\nrun:\n  command:\n    - echo\n    - \"hello\"\nkind: 'batch'\nclass: P2\n"
+        "name: hi\n",
+    };
+    uint64_t hashes[2];
+    for (int i = 0; i < 2; i++) {
+        expect_good(same[i]);
+        char *text = job_spec_text(&catalog, &spec);
+        hashes[i] = job_spec_text_hash(text);
+        mem_free(text);
+    }
+    assert_true(hashes[0] == hashes[1]);
+    /* Stored beside journaled events: a change of the text breaks what older journals refer to. */
+    assert_int_equal(hashes[0], UINT64_C(0x8f11041171b0632f));
+    expect_good("name: hi\nkind: batch\nrun: {command: [echo, hullo]}\n");
+    char *text = job_spec_text(&catalog, &spec);
+    assert_true(job_spec_text_hash(text) != hashes[0]);
+    mem_free(text);
+}
+
+/* "lab" -> 1 of each kind; pools by the number in their name; "full" has no number left. */
+static bool id_of(void *self, enum id_kind kind, const char *name, uint32_t *ret_id)
+{
+    (void)self;
+    if (strcmp(name, "full") == 0) return false;
+    *ret_id = kind == ID_POOL ? (uint32_t)(name[strlen(name) - 1] - '0') : (uint32_t)kind * 10;
+    return true;
+}
+
+static void a_job_becomes_an_event(void **state)
+{
+    (void)state;
+    struct pool_event event;
+    struct error error;
+    expect_good(full);
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &event, &error));
+    assert_int_equal(event.kind, POOL_EVENT_JOB_SUBMITTED);
+    assert_int_equal(event.version, POOL_CORE_VERSION);
+    assert_int_equal(event.u.job_submitted.job_id, 7);
+    assert_int_equal(event.u.job_submitted.spec_hash, 99);
+    assert_int_equal(event.u.job_submitted.capability_mask, spec.need.capability_mask);
+    assert_int_equal(event.u.job_submitted.vram_min_mib, 24 * 1024);
+    assert_int_equal(event.u.job_submitted.pool_mask, 1 << 1 | 1 << 2);
+    assert_int_equal(event.u.job_submitted.devices_min, 4);
+    assert_int_equal(event.u.job_submitted.devices_max, 12);
+    assert_int_equal(event.u.job_submitted.budget_usd_micros_per_hour, 30500000);
+    assert_int_equal(event.u.job_submitted.budget_usd_micros, 20000000);
+    assert_int_equal(event.u.job_submitted.tenant, ID_TENANT * 10);
+    assert_int_equal(event.u.job_submitted.project, ID_PROJECT * 10);
+    assert_int_equal(event.u.job_submitted.team, ID_TEAM * 10);
+    assert_int_equal(event.u.job_submitted.experiment, ID_EXPERIMENT * 10);
+    assert_int_equal(event.u.job_submitted.region, ID_REGION * 10);
+    assert_int_equal(event.u.job_submitted.price_threshold_ppm, 700000);
+    assert_int_equal(event.u.job_submitted.job_class, JOB_CLASS_P1);
+    assert_int_equal(event.u.job_submitted.kind, JOB_KIND_ELASTIC);
+    assert_int_equal(event.u.job_submitted.capacity_mask, spec.capacity_mask);
+
+    expect_good("{name: hi, kind: batch, run: {command: [echo, hello]}}");
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &event, &error));
+    assert_int_equal(event.u.job_submitted.tenant, 0); /* nobody asked for a number */
+    assert_int_equal(event.u.job_submitted.pool_mask, 0);
+    assert_int_equal(event.u.job_submitted.region, 0);
+
+    expect_good("{name: hi, kind: batch, owner: {team: full}, run: {command: [echo, hello]}}");
+    assert_false(job_spec_event(&spec, 7, 99, id_of, NULL, &event, &error));
+    assert_string_equal(error.text,
+                        "no number is left for the name \"full\"; use one that is in use");
+}
+
+static void work_saturates(void **state)
+{
+    (void)state;
+    expect_good("name: a\n" RUN
+                "elastic: {slots: 1024, steps: 1000000000000, work_per_slot: 1h}\n");
+    assert_int_equal(job_spec_work_us(&spec), INT64_MAX);
+}
+
+static void no_allocation_failure_is_lost(void **state)
+{
+    (void)state;
+    bool good = false;
+    for (uint64_t nth = 1; !good; nth++) {
+        struct error error = {{0}};
+        mem_fail_at(nth);
+        good = job_spec_parse(&catalog, &config, "job.yaml", full, strlen(full), &spec, &error);
+        mem_fail_at(0);
+        if (!good) assert_non_null(strstr(error.text, "out of memory"));
+        assert_true(nth < 100);
+    }
+    mem_fail_at(1);
+    assert_null(job_spec_text(&catalog, &spec));
+    mem_fail_at(0);
+}
+
+int main(void)
+{
+    codec_init();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(a_batch_job_needs_little),
+        cmocka_unit_test(mistakes_say_what_to_do),
+        cmocka_unit_test(too_much_text_is_refused),
+        cmocka_unit_test(its_own_text_gives_the_same_job),
+        cmocka_unit_test(the_hash_is_stable_and_blind_to_layout),
+        cmocka_unit_test(a_job_becomes_an_event),
+        cmocka_unit_test(work_saturates),
+        cmocka_unit_test(no_allocation_failure_is_lost),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

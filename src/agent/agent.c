@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { TOKEN_FILE_BYTES_MAX = 4096 };
@@ -28,6 +30,20 @@ static void on_closed(uv_handle_t *handle)
     (void)handle; /* agent_main() frees the agent after the loop */
 }
 
+/* Orphans of workers that left their group are our children (we are their subreaper): the agent
+ * goes last. */
+static void kill_strays(void)
+{
+    char path[64], word[32];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+    FILE *children = fopen(path, "re"); /* absent on kernels without CONFIG_PROC_CHILDREN */
+    while (children != NULL && fscanf(children, "%31s", word) == 1) {
+        long pid = strtol(word, NULL, 10);
+        if (pid > 1) (void)kill((pid_t)pid, SIGKILL); /* it may have ended */
+    }
+    if (children != NULL) (void)fclose(children); /* read only */
+}
+
 static void end(struct agent *agent, int exit_status)
 {
     if (agent->mode == AGENT_ENDS) return;
@@ -35,6 +51,7 @@ static void end(struct agent *agent, int exit_status)
     agent->exit_status = exit_status;
     for (uint32_t i = 0; i < agent->worker_count; i++) worker_close(agent->workers[i]);
     agent->worker_count = 0;
+    kill_strays();
     link_close(agent->link);
     agent->link = NULL;
     uv_handle_t *const handles[] = {
@@ -212,18 +229,25 @@ static void on_timer(uv_timer_t *timer)
     tick(timer->data);
 }
 
-static void on_child(uv_signal_t *signal, int number)
+static void note_end(struct agent *agent, pid_t pid, int status)
 {
-    struct agent *agent = signal->data;
-    (void)number;
     for (uint32_t i = 0; i < agent->worker_count; i++) {
         struct worker *worker = agent->workers[i];
-        if (!worker_reap(worker)) continue;
+        if (worker->pid != pid) continue;
+        worker_ended(worker, status);
         log_line(LOG_INFO, "agent", "worker ended",
                  "job=%" PRIu64 " worker=%" PRIu64 " exit_code=%d", worker->job, worker->id,
                  worker->exit_code);
-    }
-    tick(agent);
+        return;
+    } /* else: something a worker had started, orphaned and now dead */
+}
+
+static void on_child(uv_signal_t *signal, int number)
+{
+    (void)number;
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) note_end(signal->data, pid, status);
+    tick(signal->data);
 }
 
 static void on_stop_signal(uv_signal_t *signal, int number)
@@ -349,7 +373,8 @@ int agent_main(int argc, char **argv)
         break;
     case AGENT_OPTIONS_RUN: {
         uv_loop_t loop;
-        (void)signal(SIGPIPE, SIG_IGN); /* a worker that closes its socket is not our end */
+        (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* known option */
+        (void)signal(SIGPIPE, SIG_IGN);         /* a worker that closes its socket is not our end */
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || uv_loop_init(&loop) != 0) {
             fprintf(stderr, "shoal agent: cannot start the event loop\n");
             status = 1;

@@ -229,11 +229,8 @@ int64_t worker_due_us(const struct worker *worker)
     return worker->terminated ? worker->kill_us : worker->terminate_us;
 }
 
-bool worker_reap(struct worker *worker)
+void worker_ended(struct worker *worker, int status)
 {
-    int status;
-    if (!worker_is_running(worker) || waitpid(worker->pid, &status, WNOHANG) != worker->pid)
-        return false;
     signal_group(worker, SIGKILL); /* what it left behind */
     worker->pid = 0;
     worker->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -245,7 +242,6 @@ bool worker_reap(struct worker *worker)
     (void)snprintf(last, sizeof last, "%s.last", worker->status_file);
     (void)rename(worker->status_file, last); /* absent for batch programs */
     worker->host.changed(worker->host.self, worker);
-    return true;
 }
 
 void worker_tell_peers(struct worker *worker, const struct reply_peers *peers)

@@ -73,8 +73,8 @@ struct worker *worker_start(uv_loop_t *loop, const struct reply_worker *wanted,
 void worker_stop(struct worker *worker, const char *reason, int64_t deadline_us, int64_t now_us);
 void worker_kill(struct worker *worker); /* SIGKILL to the group */
 void worker_tick(struct worker *worker, int64_t now_us);
-int64_t worker_due_us(const struct worker *worker); /* when worker_tick() is needed; else far */
-bool worker_reap(struct worker *worker);            /* true: it has just ended */
+int64_t worker_due_us(const struct worker *worker);   /* when worker_tick() is needed; else far */
+void worker_ended(struct worker *worker, int status); /* status: of waitpid() */
 void worker_tell_peers(struct worker *worker, const struct reply_peers *peers);
 void worker_tell_notice(struct worker *worker, int64_t in_ms);
 

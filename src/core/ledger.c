@@ -1,6 +1,7 @@
 #include "core/ledger.h"
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/node.h"
 #include "core/offer.h"
 
 void ledger_open(pool *p, uint32_t node, int64_t up_since_us)
@@ -131,6 +132,7 @@ void ledger_settle(pool *p, uint32_t node, struct pool_output *out)
     ASSERT(rest == 0);
     n->entered_usd_micros = money_add(n->entered_usd_micros, amount);
     n->settled_us = p->now_us;
+    node_retime(p, node); /* the next settlement is due ENTRY_US_MAX from here */
 }
 
 void ledger_close(pool *p, uint32_t node, struct pool_output *out)

@@ -79,6 +79,10 @@ static void observe_refused(pool *p, uint32_t slot, const struct pool_event *eve
                             struct pool_output *out)
 {
     struct node *n = &p->nodes[slot];
+    if (n->state == NODE_RELEASING && n->release_sent) { /* it never ran, so it is released */
+        node_end(p, slot, event->u.node_observed.billed_usd_micros, out);
+        return;
+    }
     if (n->state != NODE_ORDERED) return;
     n->phase = NODE_PHASE_REFUSED;
     offer_refuse(p, n->offer, p->now_us + p->config.refused_backoff_us);

@@ -86,6 +86,7 @@ static void take_idle(pool *p, uint32_t job, const struct pick *pick, int64_t de
                                         .b = n->devices_free});
     ledger_settle(p, pick->node, out);
     (void)lease_make(p, job, pick->node, pick->device_count, pick->paid_count);
+    job_touch(p, job); /* no node has to come up first: the gang may be complete already */
 }
 
 static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, int64_t budget_left,

@@ -9,6 +9,7 @@ struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t co
                             .threshold_ppm = s->threshold_ppm,
                             .devices_left = devices_left,
                             .node_devices_min = 1,
+                            .job = SLOT_NONE,
                             .budget_left_usd_micros = INT64_MAX};
     if (s->kind == JOB_KIND_BATCH) {
         demand.single_node = 1;
@@ -112,6 +113,13 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static bool is_held(const struct supply *s, const struct node *n)
+{
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = s->p->leases[l].node_link.next)
+        if (s->p->leases[l].job == s->left.job) return true;
+    return false;
+}
+
 static bool next_idle(struct supply *s, struct pick *ret_pick)
 {
     for (;;) {
@@ -126,7 +134,7 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
         const struct node *n = &s->p->nodes[node];
         s->node = n->idle_link.next; /* before the taker takes it off the list */
         uint32_t count = smaller(n->devices_free, s->left.devices_left);
-        if (count < s->left.node_devices_min) continue;
+        if (count < s->left.node_devices_min || is_held(s, n)) continue;
         int64_t usd_micros =
             money_share_ceil(s->p->offers[s->offer].usd_micros_per_hour, count, n->device_count);
         if (!fits_budget(s, usd_micros)) continue;

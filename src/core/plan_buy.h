@@ -22,6 +22,7 @@ struct demand {
     uint32_t devices_left;
     uint32_t node_devices_min; /* a node must give this many */
     uint32_t single_node;      /* one node and no more: batch jobs */
+    uint32_t job;  /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
     uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */
     int64_t budget_left_usd_micros; /* per hour; INT64_MAX = no limit */
 };

@@ -157,6 +157,8 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
     struct demand demand =
         demand_of(s, j->devices_max - held.device_count, held.usd_micros_per_hour);
+    demand.job = job;
+    demand.job = job;
     uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);

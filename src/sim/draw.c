@@ -1,0 +1,152 @@
+/* What a seed contains: models, pools, zones, offers and jobs. Each thing draws from its own stream,
+ * so a world with fewer jobs has the same first ones. */
+#include "core/assert.h"
+#include "sim/world.h"
+
+#define DOLLAR INT64_C(1000000)
+
+enum { CAPABILITIES_COUNT = 5, REGIONS_COUNT = 3, CAPABILITY_NOWHERE = 40 };
+
+static void draw_models(struct sim *s)
+{
+    s->model_count = (uint32_t)s->options.models_count;
+    for (uint32_t i = 0; i < s->model_count; i++) {
+        struct sim_random random = sim_random_fork(s->seed, 3000 + i);
+        struct pool_event *event = &s->models[i];
+        event->kind = POOL_EVENT_MODEL_DEFINED;
+        event->u.model_defined.model = i;
+        event->u.model_defined.ncu_milli = (uint32_t)sim_random_range(&random, 200, 3000);
+        event->u.model_defined.vram_mib = 1024u << sim_random_range(&random, 3, 7);
+        /* Every model has the first capability; the rest come and go. */
+        event->u.model_defined.capability_mask =
+            1 | (uint64_t)sim_random_range(&random, 0, (1 << CAPABILITIES_COUNT) - 1);
+    }
+}
+
+static void draw_pools(struct sim *s)
+{
+    s->pool_count = SIM_POOLS_COUNT;
+    for (uint32_t i = 0; i < s->pool_count; i++) {
+        struct sim_random random = sim_random_fork(s->seed, 3100 + i);
+        struct pool_event *event = &s->pools[i];
+        event->kind = POOL_EVENT_POOL_DEFINED;
+        event->u.pool_defined.pool = i;
+        event->u.pool_defined.capability_mask = 1;
+        event->u.pool_defined.hardware_mask =
+            (uint64_t)sim_random_range(&random, 1, (1 << s->model_count) - 1);
+        if (sim_random_chance(&random, 500000))
+            event->u.pool_defined.price_threshold_ppm =
+                (uint32_t)sim_random_range(&random, 500, 1000) * 1000;
+    }
+}
+
+static void draw_offer(struct sim *s, uint32_t index)
+{
+    struct sim_random random = sim_random_fork(s->seed, 3200 + index);
+    struct sim_offer *o = &s->offers[index];
+    o->id = 101 + index;
+    o->cloud = (uint32_t)sim_random_range(&random, 0, s->options.clouds_count - 1);
+    o->zone = 1 + (uint32_t)sim_random_range(&random, 0, s->options.zones_count - 1);
+    o->region = 1 + o->zone % REGIONS_COUNT;
+    o->model = (uint32_t)sim_random_range(&random, 0, s->model_count - 1);
+    o->device_count =
+        UINT32_C(1) << (sim_random_chance(&random, 600000) ? 0 : sim_random_range(&random, 1, 3));
+    static const uint32_t kinds[] = {CAPACITY_SPOT,      CAPACITY_SPOT,     CAPACITY_SPOT,
+                                     CAPACITY_ON_DEMAND, CAPACITY_RESERVED, CAPACITY_OWNED};
+    o->capacity = kinds[sim_random_range(&random, 0, 5)];
+    uint32_t ncu_milli = s->models[o->model].u.model_defined.ncu_milli;
+    o->on_demand_usd_micros_per_hour =
+        DOLLAR * ncu_milli / 1000 * o->device_count * sim_random_range(&random, 15, 25) / 10;
+    int64_t share_percent = o->capacity == CAPACITY_SPOT       ? sim_random_range(&random, 20, 60)
+                            : o->capacity == CAPACITY_RESERVED ? 60
+                            : o->capacity == CAPACITY_OWNED    ? 5
+                                                               : 100;
+    o->base_usd_micros_per_hour = o->on_demand_usd_micros_per_hour / 100 * share_percent;
+    o->usd_micros_per_hour = o->base_usd_micros_per_hour;
+    o->stock = (uint32_t)sim_random_range(&random, 1, 8);
+    o->hazard_ppm = (uint32_t)sim_random_range(&random, 0, 500000);
+}
+
+static void draw_impossible(struct sim_random *random, struct pool_event *submit)
+{
+    switch (sim_random_range(random, 0, 3)) {
+    case 0: submit->u.job_submitted.capability_mask |= UINT64_C(1) << CAPABILITY_NOWHERE; return;
+    case 1:
+        submit->u.job_submitted.devices_min = 1000;
+        submit->u.job_submitted.devices_max = 1000;
+        return;
+    case 2: submit->u.job_submitted.budget_usd_micros_per_hour = 100; return;
+    default: submit->u.job_submitted.vram_min_mib = 1 << 20; return;
+    }
+}
+
+static void draw_needs(struct sim *s, struct sim_random *random, struct pool_event *submit)
+{
+    bool batch = sim_random_chance(random, 200000);
+    uint32_t least = (uint32_t)sim_random_range(random, 1, batch ? 2 : 6);
+    submit->u.job_submitted.kind = batch ? JOB_KIND_BATCH : JOB_KIND_ELASTIC;
+    submit->u.job_submitted.devices_min = least;
+    submit->u.job_submitted.devices_max =
+        batch ? least : least + (uint32_t)sim_random_range(random, 0, 6);
+    submit->u.job_submitted.capability_mask = 1;
+    if (sim_random_chance(random, 300000))
+        submit->u.job_submitted.capability_mask |= UINT64_C(1) << sim_random_range(random, 1, 4);
+    if (sim_random_chance(random, 200000)) submit->u.job_submitted.vram_min_mib = 16384;
+    if (sim_random_chance(random, 250000))
+        submit->u.job_submitted.pool_mask =
+            (uint64_t)sim_random_range(random, 1, (1 << SIM_POOLS_COUNT) - 1);
+    if (sim_random_chance(random, 300000))
+        submit->u.job_submitted.capacity_mask =
+            (uint8_t)(sim_random_range(random, 1, 15) << CAPACITY_OWNED);
+    if (sim_random_chance(random, 150000))
+        submit->u.job_submitted.region = 1 + (uint32_t)sim_random_range(random, 0, 2);
+    if (sim_random_chance(random, 250000))
+        submit->u.job_submitted.price_threshold_ppm =
+            (uint32_t)sim_random_range(random, 400, 1000) * 1000;
+    if (sim_random_chance(random, 350000))
+        submit->u.job_submitted.budget_usd_micros_per_hour =
+            DOLLAR * least * sim_random_range(random, 5, 80) / 10;
+    if (sim_random_chance(random, 200000))
+        submit->u.job_submitted.budget_usd_micros =
+            DOLLAR * least * sim_random_range(random, 1, 40) / 10;
+    if (sim_random_chance(random, s->options.impossible_ppm)) draw_impossible(random, submit);
+}
+
+static void draw_job(struct sim *s, uint32_t index)
+{
+    struct sim_random random = sim_random_fork(s->seed, 3300 + index);
+    struct sim_job *job = &s->jobs[index];
+    job->random = random;
+    job->submit.kind = POOL_EVENT_JOB_SUBMITTED;
+    if (index > 0 && sim_random_chance(&random, 300000))
+        job->submit = s->jobs[index - 1].submit;
+    else
+        draw_needs(s, &random, &job->submit);
+    job->submit.u.job_submitted.job_id = index + 1;
+    job->submit.u.job_submitted.spec_hash = sim_random_next(&random);
+    job->submit.u.job_submitted.tenant = 1 + (uint32_t)sim_random_range(&random, 0, 2);
+    job->submit.u.job_submitted.project = 1 + index % 2;
+    job->submit.u.job_submitted.team = 1 + index % 3;
+    job->submit.u.job_submitted.experiment = 1 + index;
+    job->submit.u.job_submitted.job_class = (uint8_t)sim_random_range(&random, 0, 3);
+    job->submit_us = sim_random_range(&random, SIM_SECOND_US, s->options.safety_us * 2 / 3);
+    job->work_us = (int64_t)job->submit.u.job_submitted.devices_min *
+                   sim_random_range(&random, 60, 1500) * SIM_SECOND_US;
+    if (sim_random_chance(&random, s->options.cancel_ppm))
+        job->cancel_us =
+            job->submit_us + sim_random_range(&random, SIM_SECOND_US, 20 * SIM_MINUTE_US);
+    if (sim_random_chance(&random, s->options.repeat_ppm))
+        job->repeat_us = job->submit_us + sim_random_range(&random, SIM_MINUTE_US, SIM_HOUR_US);
+}
+
+void sim_draw_world(struct sim *s)
+{
+    ASSERT(s->options.jobs_count <= SIM_JOBS_MAX);
+    ASSERT(s->options.offers_count <= SIM_OFFERS_MAX);
+    draw_models(s);
+    draw_pools(s);
+    s->offer_count = (uint32_t)s->options.offers_count;
+    for (uint32_t i = 0; i < s->offer_count; i++) draw_offer(s, i);
+    s->job_count = (uint32_t)s->options.jobs_count;
+    for (uint32_t i = 0; i < s->job_count; i++) draw_job(s, i);
+}

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/suggest.h"
 #include "cli/verbs.h"
+#include "server/server.h"
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,12 @@ static int run_agent(const struct cli_verb *verb, int argc, char **argv)
 {
     (void)verb;
     return agent_main(argc, argv);
+}
+
+static int run_server(const struct cli_verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    return server_main(argc, argv);
 }
 
 static const struct cli_verb verbs[] = {
@@ -57,6 +64,7 @@ static const struct cli_verb verbs[] = {
      "Adds up the ledger by job, tenant, project, team, experiment or node.",
      "  shoal cost --by team\n", verb_cost},
     /* These read their own arguments, --help included. */
+    {.name = "server", .summary = "the daemon; `shoal up` starts it", .run = run_server},
     {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},
 };
 

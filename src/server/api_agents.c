@@ -1,0 +1,512 @@
+/* The call of agents: their report in, what they should be doing out.
+ *
+ * Levels     A report carries everything. The core is told when something changed and at least each
+ *            AGENT_LEVEL_US; the reply is made from the core's leases, so it is right whatever was
+ *            lost before.
+ * Stored     Progress and log lines are acknowledged (`..._after`) only after their commit; until
+ *            then the agent sends them again, and each is stored once.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "codec/names.h"
+#include "server/server_state.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { REPORT_MS = 250 };
+
+struct visit {
+    struct server *s;
+    request *r;
+    struct agent_report report;
+    uint64_t node_key;
+    uint64_t logs_after;     /* newest line this visit stores; 0 = none */
+    uint64_t progress_after; /* newest step in this report: the reply acknowledges its rows */
+};
+
+static void visit_close(struct visit *v)
+{
+    agent_report_close(&v->report);
+    mem_free(v);
+}
+
+/* Reply. */
+
+struct reply_memory { /* lists of one reply, grown as needed, freed when it is written */
+    struct array workers, peers;
+    struct array texts; /* char *, owned */
+};
+
+static const char *keep_text(struct reply_memory *m, char *text)
+{
+    char **slot = text == NULL ? NULL : array_push(&m->texts);
+    if (slot == NULL) {
+        mem_free(text);
+        return NULL;
+    }
+    return *slot = text;
+}
+
+static void reply_memory_init(struct reply_memory *m)
+{
+    array_init(&m->workers, sizeof(struct reply_worker));
+    array_init(&m->peers, sizeof(struct reply_peers));
+    array_init(&m->texts, sizeof(char *));
+}
+
+static void reply_memory_free(struct reply_memory *m)
+{
+    for (uint32_t i = 0; i < m->texts.count; i++) mem_free(((char **)m->texts.items)[i]);
+    for (uint32_t i = 0; i < m->peers.count; i++) {
+        const struct reply_peers *peers = array_at(&m->peers, i);
+        mem_free((void *)(uintptr_t)peers->peers); /* ours: see add_peers */
+    }
+    struct array *const lists[] = {&m->workers, &m->peers, &m->texts};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) array_free(lists[i]);
+}
+
+static void put_stop(struct server *s, const struct lease_view *lease, struct reply_worker *worker)
+{
+    int64_t left_us = lease->deadline_us - pump_now_us(s->pump);
+    worker->want = REPLY_STOP;
+    worker->reason = name_reason(lease->stop_reason);
+    worker->deadline_ms = left_us <= 0 ? 0 : left_us / 1000;
+}
+
+/* Texts of a spec live in a cache that the next spec may push out: everything is copied. */
+static bool put_list(struct reply_memory *m, const struct text_list *list,
+                     const char *const **ret_items)
+{
+    const char **items = mem_zalloc(list->count + 1, sizeof *items);
+    if (keep_text(m, (char *)items) == NULL) return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        items[i] = keep_text(m, mem_strdup(text_list_at(list, i)));
+        if (items[i] == NULL) return false;
+    }
+    *ret_items = items;
+    return true;
+}
+
+/* Relative folders are seen from where the server runs: agents may run anywhere. */
+static char *absolute(const char *dir)
+{
+    if (dir[0] == '/') return mem_strdup(dir);
+    char *real = realpath(dir[0] == '\0' ? "." : dir, NULL);
+    char *copy = mem_strdup(real == NULL ? dir : real);
+    free(real); /* of realpath(3), not of base/mem.h */
+    return copy;
+}
+
+static bool put_run(struct server *s, struct reply_memory *m, const struct lease_view *lease,
+                    struct reply_worker *worker)
+{
+    const struct job_info *info = jobs_find(&s->jobs, lease->job_id);
+    const struct job_spec *spec = info == NULL ? NULL : jobs_spec(&s->jobs, info->spec_hash);
+    if (spec == NULL) return false;
+    worker->want = REPLY_RUN;
+    worker->slots = spec->slots;
+    worker->steps = spec->steps;
+    worker->gang = spec->devices_min;
+    worker->checkpoint_every = spec->checkpoint_every;
+    worker->token = info->secret;
+    worker->arg_count = spec->command.count;
+    worker->env_count = spec->env.count / 2;
+    worker->dir = keep_text(m, absolute(spec->dir));
+    worker->checkpoint_dir = "";
+    if (spec->checkpoint_every > 0)
+        worker->checkpoint_dir =
+            keep_text(m, mem_printf("%s/checkpoints/%" PRIu64, s->dir, lease->job_id));
+    return worker->dir != NULL && worker->checkpoint_dir != NULL &&
+           put_list(m, &spec->command, &worker->args) && put_list(m, &spec->env, &worker->env);
+}
+
+/* The other workers of a job whose addresses are known. */
+static bool add_peers(struct server *s, struct reply_memory *m, uint64_t job_id)
+{
+    for (uint32_t i = 0; i < m->peers.count; i++)
+        if (((const struct reply_peers *)array_at(&m->peers, i))->job == job_id) return true;
+    struct lease_range range = leases_of_job(&s->leases, job_id);
+    struct reply_peers *peers = array_push(&m->peers);
+    if (peers == NULL) return false;
+    peers->job = job_id;
+    struct reply_peer *items = mem_zalloc(range.count, sizeof *items);
+    if (items == NULL) return false;
+    peers->peers = items;
+    for (uint32_t i = 0; i < range.count; i++) {
+        const struct lease_view *lease = &range.items[i];
+        const struct agent_info *agent = agents_find(&s->agents, lease->node_key);
+        const struct agent_worker *worker =
+            agent == NULL ? NULL : agent_find_worker(agent, job_id, lease->worker_id);
+        bool is_there =
+            worker != NULL && worker->address[0] != '\0' && worker->phase <= WORKER_PHASE_RUNNING;
+        if (!is_there || peers->peer_count == REPLY_PEERS_MAX) continue;
+        items[peers->peer_count++] =
+            (struct reply_peer){.worker = lease->worker_id, .addr = worker->address};
+    }
+    return true;
+}
+
+static bool add_leases(struct server *s, struct reply_memory *m, uint64_t node_key)
+{
+    struct lease_range range = leases_of_node(&s->leases, node_key);
+    for (uint32_t i = 0; i < range.count && i < REPORT_WORKERS_MAX; i++) {
+        const struct lease_view *lease = &range.items[i];
+        struct reply_worker *worker = array_push(&m->workers);
+        if (worker == NULL) return false;
+        worker->job = lease->job_id;
+        worker->worker = lease->worker_id;
+        if (lease->stop_reason != 0)
+            put_stop(s, lease, worker);
+        else if (!put_run(s, m, lease, worker))
+            return false;
+        if (!add_peers(s, m, lease->job_id)) return false;
+    }
+    return true;
+}
+
+/* Workers that run although no lease wants them: the core forgot them, so they must end. */
+static bool add_strays(struct server *s, struct reply_memory *m, const struct agent_info *agent)
+{
+    struct lease_range range = leases_of_node(&s->leases, agent->node_key);
+    for (uint32_t i = 0; i < agent->workers.count; i++) {
+        const struct agent_worker *worker = array_at(&agent->workers, i);
+        bool is_wanted = worker->phase > WORKER_PHASE_RUNNING;
+        for (uint32_t k = 0; k < range.count; k++)
+            is_wanted = is_wanted || (range.items[k].job_id == worker->job_id &&
+                                      range.items[k].worker_id == worker->worker_id);
+        if (is_wanted) continue;
+        struct reply_worker *stop = array_push(&m->workers);
+        if (stop == NULL) return false;
+        *stop = (struct reply_worker){.job = worker->job_id,
+                                      .worker = worker->worker_id,
+                                      .want = REPLY_STOP,
+                                      .reason = name_reason(REASON_JOB_ENDED)};
+    }
+    return true;
+}
+
+static void reply_leave(request *r)
+{
+    char *text = agent_reply_write(&(struct agent_reply){.leave = true});
+    if (text == NULL)
+        request_fail(r, 503, "out of memory; try again");
+    else
+        request_reply(r, 200, "application/json", text, strlen(text));
+}
+
+static bool is_leaving(const struct node_view *node)
+{
+    return node->state == NODE_RELEASING || node->phase == NODE_PHASE_GONE ||
+           node->phase == NODE_PHASE_REFUSED;
+}
+
+static char *write_reply(struct server *s, const struct node_view *node,
+                         const struct agent_info *agent, uint64_t progress_after,
+                         struct reply_memory *m)
+{
+    int64_t left_us = node->notice_us - pump_now_us(s->pump);
+    if (!leases_refresh(&s->leases, s->pool) || !add_leases(s, m, node->node_key) ||
+        !add_strays(s, m, agent))
+        return NULL;
+    const struct agent_reply reply = {.lease_ms = s->config->pool.agent_lease_us / 1000,
+                                      .report_ms = REPORT_MS,
+                                      .logs_after = agent->logs_after,
+                                      .progress_after = progress_after,
+                                      .worker_count = m->workers.count,
+                                      .workers = m->workers.items,
+                                      .peers_count = m->peers.count,
+                                      .peers = m->peers.items,
+                                      .notice_ms = node->notice_us == 0 ? 0
+                                                   : left_us < 1000     ? 1
+                                                                        : left_us / 1000};
+    return agent_reply_write(&reply);
+}
+
+static void reply_to(struct server *s, request *r, uint64_t node_key, uint64_t progress_after)
+{
+    struct node_view node;
+    const struct agent_info *agent = agents_find(&s->agents, node_key);
+    if (agent == NULL || !pool_node_find(s->pool, node_key, &node) || is_leaving(&node)) {
+        reply_leave(r);
+        return;
+    }
+    struct reply_memory memory;
+    reply_memory_init(&memory);
+    char *text = write_reply(s, &node, agent, progress_after, &memory);
+    reply_memory_free(&memory);
+    if (text == NULL)
+        request_fail(r, 503, "out of memory; try again");
+    else
+        request_reply(r, 200, "application/json", text, strlen(text));
+}
+
+/* News. */
+
+static bool workers_changed(const struct agent_info *agent, const struct agent_report *report)
+{
+    if (agent->workers.count != report->worker_count) return true;
+    for (uint32_t i = 0; i < report->worker_count; i++) {
+        const struct report_worker *now = &report->workers[i];
+        const struct agent_worker *before = agent_find_worker(agent, now->job, now->worker);
+        if (before == NULL || before->phase != now->phase || before->exit_code != now->exit_code)
+            return true;
+    }
+    return false;
+}
+
+static const char *push_agent(struct visit *v, struct agent_info *agent, uint32_t model)
+{
+    struct pool_event event = {.kind = POOL_EVENT_AGENT_REPORTED};
+    event.u.agent_reported.node_key = v->node_key;
+    event.u.agent_reported.phase = v->report.phase;
+    event.u.agent_reported.device_count = v->report.device_count;
+    event.u.agent_reported.model = model;
+    agent->phase = v->report.phase;
+    agent->device_count = v->report.device_count;
+    agent->model = model;
+    agent->told_us = clock_monotonic_us();
+    return pump_push(v->s->pump, &event);
+}
+
+static const char *push_workers(struct visit *v)
+{
+    const char *trouble = NULL;
+    for (uint32_t i = 0; trouble == NULL && i < v->report.worker_count; i++) {
+        const struct report_worker *worker = &v->report.workers[i];
+        struct pool_event event = {.kind = POOL_EVENT_WORKER_REPORTED};
+        event.u.worker_reported.node_key = v->node_key;
+        event.u.worker_reported.job_id = worker->job;
+        event.u.worker_reported.worker_id = worker->worker;
+        event.u.worker_reported.step = worker->step;
+        event.u.worker_reported.phase = worker->phase;
+        event.u.worker_reported.exit_code = worker->exit_code;
+        trouble = pump_push(v->s->pump, &event);
+    }
+    return trouble;
+}
+
+static const char *push_checkpoints(struct visit *v)
+{
+    const char *trouble = NULL;
+    for (uint32_t i = 0; trouble == NULL && i < v->report.ckpt_count; i++) {
+        struct job_view job;
+        uint64_t job_id = v->report.ckpts[i].job, step = v->report.ckpts[i].step;
+        if (!pool_job_find(v->s->pool, job_id, &job) || job.ckpt_step >= step) continue;
+        struct pool_event event = {.kind = POOL_EVENT_CKPT_DURABLE};
+        event.u.ckpt_durable.job_id = job_id;
+        event.u.ckpt_durable.step = step;
+        trouble = pump_push(v->s->pump, &event);
+    }
+    return trouble;
+}
+
+/* Levels for the core, if there is news or it is time. */
+static const char *push_levels(struct visit *v, struct agent_info *agent, uint32_t model)
+{
+    bool news = agent->told_us == 0 || agent->phase != v->report.phase ||
+                agent->device_count != v->report.device_count || agent->model != model ||
+                workers_changed(agent, &v->report) ||
+                clock_monotonic_us() - agent->told_us >= AGENT_LEVEL_US;
+    agent->heard_us = clock_monotonic_us();
+    if (!agent_note_workers(agent, &v->report)) return "out of memory; try again";
+    const char *trouble = NULL;
+    if (news) trouble = push_agent(v, agent, model);
+    if (news && trouble == NULL) trouble = push_workers(v);
+    if (trouble == NULL) trouble = push_checkpoints(v);
+    if (trouble != NULL) agent->told_us = 0; /* told again with the next report */
+    return trouble;
+}
+
+/* Rows. */
+
+static json_t *slots_row(struct visit *v, const struct report_slots *slots, uint64_t job_id)
+{
+    json_int_t node_key = 0;
+    const char *model = "";
+    struct lease_range range = leases_of_job(&v->s->leases, job_id);
+    for (uint32_t i = 0; i < range.count; i++) {
+        struct node_view node;
+        if (range.items[i].worker_id != slots->worker) continue;
+        node_key = (json_int_t)range.items[i].node_key;
+        if (pool_node_find(v->s->pool, range.items[i].node_key, &node) &&
+            node.model < v->s->catalog->model_count)
+            model = v->s->catalog->models[node.model].name;
+    }
+    return json_pack("{s:I,s:I,s:s,s:s}", "worker", (json_int_t)slots->worker, "node", node_key,
+                     "model", model, "slots", slots->slots);
+}
+
+static bool push_progress(struct visit *v, const struct report_progress *progress)
+{
+    json_t *workers = json_array();
+    for (uint32_t i = 0; i < progress->worker_count; i++)
+        (void)json_array_append_new(workers, slots_row(v, &progress->workers[i], progress->job));
+    bool whole = json_array_size(workers) == progress->worker_count;
+    char *text = whole ? json_dumps(workers, JSON_COMPACT) : NULL;
+    json_decref(workers);
+    struct batch_progress *row =
+        text == NULL ? NULL : array_push(&pump_batch(v->s->pump)->progress);
+    if (row == NULL) {
+        mem_free(text);
+        return false;
+    }
+    *row = (struct batch_progress){.job_id = progress->job,
+                                   .step = progress->step,
+                                   .generation = progress->generation,
+                                   .attempt = progress->attempt,
+                                   .t_us = pump_now_us(v->s->pump),
+                                   .loss = progress->loss,
+                                   .workers = text};
+    if (progress->step > v->progress_after) v->progress_after = progress->step;
+    return true;
+}
+
+/* "2026-11-29T20:14:02.123Z" -> microseconds since 1970; what cannot be read is now. */
+static int64_t time_of(struct visit *v, const char *text)
+{
+    struct tm parts = {0};
+    int millis = 0;
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
+    if (rest == NULL) return pump_now_us(v->s->pump);
+    if (rest[0] == '.') millis = atoi(rest + 1);
+    return (int64_t)timegm(&parts) * 1000000 + (millis < 1000 ? millis : 0) * 1000;
+}
+
+static bool push_log(struct visit *v, const struct report_log *log, uint64_t number, uint64_t boot)
+{
+    char *line = mem_strdup(log->line);
+    struct batch_log *row = line == NULL ? NULL : array_push(&pump_batch(v->s->pump)->logs);
+    if (row == NULL) {
+        mem_free(line);
+        return false;
+    }
+    *row = (struct batch_log){.job_id = log->job,
+                              .worker_id = log->worker,
+                              .node_key = v->node_key,
+                              .boot = boot,
+                              .number = number,
+                              .t_us = time_of(v, log->time),
+                              .is_error = strcmp(log->stream, "err") == 0,
+                              .line = line};
+    if (number > v->logs_after) v->logs_after = number;
+    return true;
+}
+
+static const char *push_rows(struct visit *v, const struct agent_info *agent)
+{
+    (void)leases_refresh(&v->s->leases, v->s->pool); /* no memory: rows without node names */
+    for (uint32_t i = 0; i < v->report.progress_count; i++)
+        if (!push_progress(v, &v->report.progress[i])) return "out of memory; try again";
+    for (uint32_t i = 0; i < v->report.log_count; i++) {
+        uint64_t number = v->report.logs_after + 1 + i;
+        if (number <= agent->logs_after) continue; /* stored before */
+        if (!push_log(v, &v->report.logs[i], number, agent->boot))
+            return "out of memory; try again";
+    }
+    return NULL;
+}
+
+/* After the commit. */
+
+/* Tells listeners and drivers about each step once: a report that is sent again is old news. */
+static void announce(struct visit *v)
+{
+    for (uint32_t i = 0; i < v->report.progress_count; i++) {
+        const struct report_progress *progress = &v->report.progress[i];
+        struct job_info *info = jobs_find(&v->s->jobs, progress->job);
+        if (info == NULL || (info->progress_step >= progress->step && info->has_progress)) continue;
+        info->progress_step = progress->step;
+        info->has_progress = true;
+        info->loss = progress->loss;
+        providers_step_committed(&v->s->providers, progress->job, progress->step);
+        if (!stream_has_clients(v->s->stream)) continue;
+        json_t *workers = json_array();
+        for (uint32_t k = 0; k < progress->worker_count; k++)
+            (void)json_array_append_new(workers,
+                                        slots_row(v, &progress->workers[k], progress->job));
+        stream_send(v->s->stream, "progress",
+                    json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:o}", "job", (json_int_t)progress->job,
+                              "step", (json_int_t)progress->step, "t",
+                              (json_int_t)pump_now_us(v->s->pump), "loss", progress->loss,
+                              "generation", (json_int_t)progress->generation, "attempt",
+                              (json_int_t)progress->attempt, "workers", workers));
+    }
+}
+
+static void on_stored(void *arg, const char *error)
+{
+    struct visit *v = arg;
+    struct agent_info *agent = agents_find(&v->s->agents, v->node_key);
+    if (error != NULL) {
+        if (agent != NULL) agent->told_us = 0; /* the level was lost: told again next time */
+        api_commit_failed(v->s, v->r, error);
+    } else {
+        if (agent != NULL && agent->logs_after < v->logs_after) agent->logs_after = v->logs_after;
+        announce(v);
+        reply_to(v->s, v->r, v->node_key, v->progress_after);
+    }
+    visit_close(v);
+}
+
+static bool wants_commit(const struct visit *v, uint32_t events_before)
+{
+    const struct batch *b = pump_batch(v->s->pump);
+    return b->events.count > events_before || v->report.progress_count > 0 || v->logs_after > 0;
+}
+
+static void take_report(struct visit *v, struct agent_info *agent, uint32_t model)
+{
+    uint64_t boot = agent_boot_of(&v->report);
+    if (agent->boot != boot) agent->logs_after = 0;
+    agent->boot = boot;
+    uint32_t events_before = pump_batch(v->s->pump)->events.count;
+    const char *trouble = push_levels(v, agent, model);
+    if (trouble == NULL) trouble = push_rows(v, agent);
+    if (trouble != NULL) {
+        request_fail(v->r, 503, "%s", trouble);
+    } else if (!wants_commit(v, events_before)) {
+        reply_to(v->s, v->r, v->node_key, v->progress_after);
+    } else if (pump_wait(v->s->pump, on_stored, v)) {
+        return; /* v lives on */
+    } else {
+        request_fail(v->r, 503, "the server is stopping or out of memory; try again");
+    }
+    visit_close(v);
+}
+
+void api_agent_report(struct server *s, request *r)
+{
+    size_t bytes;
+    struct error error;
+    struct node_view node;
+    uint32_t model = 0;
+    const char *text = request_body(r, &bytes);
+    struct visit *v = mem_zalloc(1, sizeof *v);
+    if (v == NULL) {
+        request_fail(r, 503, "out of memory; try again");
+        return;
+    }
+    v->s = s;
+    v->r = r;
+    v->node_key = request_id(r);
+    struct agent_info *agent = NULL;
+    if (!agent_report_parse(text, bytes, &v->report, &error)) {
+        request_fail(r, 400, "%s", error.text);
+    } else if (!pool_node_find(s->pool, v->node_key, &node) || is_leaving(&node)) {
+        reply_leave(r);
+    } else if (!catalog_find_model(s->catalog, v->report.device_model, &model)) {
+        request_fail(r, 422, "device model \"%s\" is not in the catalog; add it there",
+                     v->report.device_model);
+    } else {
+        agent = agents_get(&s->agents, v->node_key);
+        if (agent != NULL) {
+            take_report(v, agent, model);
+            return;
+        }
+        request_fail(r, 503, "out of memory; try again");
+    }
+    visit_close(v);
+}

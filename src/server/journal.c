@@ -1,0 +1,525 @@
+#include "server/journal.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "codec/record.h"
+#include "core/assert.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ORDER: insert_sql, enum insert, the write_* calls of journal_commit. */
+enum insert {
+    INSERT_EVENT,
+    INSERT_NAME,
+    INSERT_SPEC,
+    INSERT_JOB,
+    INSERT_DECISION,
+    INSERT_ENTRY,
+    INSERT_PROGRESS,
+    INSERT_LOG,
+    INSERT_BILL,
+    INSERT_SNAPSHOT,
+    INSERT_END
+};
+
+static const char *const insert_sql[INSERT_END] = {
+    "INSERT INTO events(seq, bytes) VALUES (?1, ?2)",
+    "INSERT OR IGNORE INTO names(kind, id, name) VALUES (?1, ?2, ?3)",
+    "INSERT OR IGNORE INTO specs(hash, text) VALUES (?1, ?2)",
+    "INSERT INTO jobs(job, name, spec_hash, secret, idempotency_key) VALUES (?1, ?2, ?3, ?4, ?5)",
+    "INSERT OR IGNORE INTO decisions(id, t_us, kind, reason, job, node, offer, a, b, c)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    "INSERT OR IGNORE INTO entries(id, node, job, offer, from_us, to_us, usd_micros, kind, tenant,"
+    " project, team, experiment, device_count)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    /* The same step again is either sent twice or was redone by a later generation: that one counts
+     */
+    "INSERT INTO progress(job, step, generation, attempt, t_us, loss, workers)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(job, step) DO UPDATE SET"
+    " generation = excluded.generation, attempt = excluded.attempt, t_us = excluded.t_us,"
+    " loss = excluded.loss, workers = excluded.workers"
+    " WHERE excluded.generation > generation"
+    " OR (excluded.generation = generation AND excluded.attempt > attempt)",
+    "INSERT OR IGNORE INTO logs(job, worker, node, boot, number, t_us, is_error, line)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    "INSERT INTO bills(node, usd_micros) VALUES (?1, ?2) ON CONFLICT(node) DO UPDATE SET"
+    " usd_micros = max(usd_micros, excluded.usd_micros)",
+    "INSERT INTO snapshots(seq, bytes) VALUES (?1, ?2)",
+};
+
+static const char schema_sql[] =
+    "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS events(seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS snapshots(seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS names(kind INTEGER, id INTEGER, name TEXT NOT NULL,"
+    " PRIMARY KEY(kind, id)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS specs(hash INTEGER PRIMARY KEY, text TEXT NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS jobs(job INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+    " spec_hash INTEGER NOT NULL, secret TEXT NOT NULL, idempotency_key TEXT UNIQUE);"
+    "CREATE TABLE IF NOT EXISTS decisions(id INTEGER PRIMARY KEY, t_us INTEGER, kind INTEGER,"
+    " reason INTEGER, job INTEGER, node INTEGER, offer INTEGER, a INTEGER, b INTEGER, c INTEGER);"
+    "CREATE INDEX IF NOT EXISTS decisions_of_job ON decisions(job, id) WHERE job != 0;"
+    "CREATE TABLE IF NOT EXISTS entries(id INTEGER PRIMARY KEY, node INTEGER, job INTEGER,"
+    " offer INTEGER, from_us INTEGER, to_us INTEGER, usd_micros INTEGER, kind INTEGER,"
+    " tenant INTEGER, project INTEGER, team INTEGER, experiment INTEGER, device_count INTEGER);"
+    "CREATE TABLE IF NOT EXISTS progress(job INTEGER, step INTEGER, generation INTEGER,"
+    " attempt INTEGER, t_us INTEGER, loss REAL, workers TEXT, PRIMARY KEY(job, step))"
+    " WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS logs(n INTEGER PRIMARY KEY, job INTEGER, worker INTEGER,"
+    " node INTEGER, boot INTEGER, number INTEGER, t_us INTEGER, is_error INTEGER, line TEXT,"
+    " UNIQUE(node, boot, number));"
+    "CREATE INDEX IF NOT EXISTS logs_of_job ON logs(job, n);"
+    "CREATE TABLE IF NOT EXISTS bills(node INTEGER PRIMARY KEY, usd_micros INTEGER NOT NULL);";
+
+enum { QUERIES_MAX = 64, BUSY_TIMEOUT_MS = 5000 };
+
+struct journal {
+    sqlite3 *writer, *reader;
+    sqlite3_stmt *inserts[INSERT_END];
+    sqlite3_stmt *begin, *commit, *rollback, *trim_snapshots, *trim_events;
+    struct {
+        const char *sql; /* compared by address: a literal of the caller */
+        sqlite3_stmt *statement;
+    } queries[QUERIES_MAX];
+    uint32_t query_count;
+    bool is_full;
+};
+
+static bool fault(sqlite3 *db, struct error *ret_error, const char *what)
+{
+    return error_set(ret_error, "journal: %s: %s", what, sqlite3_errmsg(db));
+}
+
+static bool run_sql(sqlite3 *db, const char *sql, struct error *ret_error)
+{
+    if (sqlite3_exec(db, sql, NULL /* callback */, NULL, NULL) == SQLITE_OK) return true;
+    return fault(db, ret_error, "cannot set up the database");
+}
+
+static bool prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret, struct error *ret_error)
+{
+    if (sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret, NULL) == SQLITE_OK)
+        return true;
+    return fault(db, ret_error, "cannot prepare a statement");
+}
+
+static bool open_connection(const char *path, sqlite3 **ret_db, struct error *ret_error)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(path, ret_db, flags, NULL) != SQLITE_OK) {
+        (void)error_set(ret_error, "%s: cannot open the journal: %s", path,
+                        *ret_db == NULL ? "out of memory" : sqlite3_errmsg(*ret_db));
+        return false;
+    }
+    (void)sqlite3_busy_timeout(*ret_db, BUSY_TIMEOUT_MS); /* cannot fail */
+    return true;
+}
+
+/* Secrets of jobs are in it: made private before SQLite opens it, and its -wal and -shm follow. */
+static bool make_private(const char *path, struct error *ret_error)
+{
+    int fd = io_open_write(path, O_RDWR | O_CREAT, 0600);
+    if (fd < 0)
+        return error_set(ret_error, "%s: cannot open the journal: %s", path, error_errno(errno));
+    (void)close(fd); /* nothing was written */
+    return true;
+}
+
+static bool check_format(journal *j, struct error *ret_error)
+{
+    int64_t format = 0;
+    if (!journal_meta_get(j, "format", &format, sizeof format)) {
+        format = JOURNAL_FORMAT;
+        return journal_meta_put(j, "format", &format, sizeof format, ret_error);
+    }
+    if (format == JOURNAL_FORMAT) return true;
+    return error_set(ret_error,
+                     "the journal has format %lld, this program writes %d; use the program that "
+                     "made it, or another --data folder",
+                     (long long)format, JOURNAL_FORMAT);
+}
+
+static bool limit_size(sqlite3 *db, int64_t bytes_max, struct error *ret_error)
+{
+    if (bytes_max == 0) return true;
+    char sql[80];
+    (void)snprintf(sql, sizeof sql, "PRAGMA max_page_count=%lld", (long long)bytes_max / 4096);
+    return run_sql(db, sql, ret_error);
+}
+
+static bool prepare_writer(journal *j, struct error *ret_error)
+{
+    for (int i = 0; i < INSERT_END; i++)
+        if (!prepare(j->writer, insert_sql[i], &j->inserts[i], ret_error)) return false;
+    return prepare(j->writer, "BEGIN IMMEDIATE", &j->begin, ret_error) &&
+           prepare(j->writer, "COMMIT", &j->commit, ret_error) &&
+           prepare(j->writer, "ROLLBACK", &j->rollback, ret_error) &&
+           prepare(j->writer,
+                   "DELETE FROM snapshots WHERE seq NOT IN"
+                   " (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?1)",
+                   &j->trim_snapshots, ret_error) &&
+           prepare(j->writer,
+                   "DELETE FROM events WHERE (SELECT count(*) FROM snapshots) >= ?1"
+                   " AND seq <= (SELECT min(seq) FROM snapshots)",
+                   &j->trim_events, ret_error);
+}
+
+journal *journal_open(const struct journal_options *options, struct error *ret_error)
+{
+    journal *j = mem_zalloc(1, sizeof *j);
+    if (j == NULL) {
+        (void)error_set(ret_error, "journal: out of memory");
+        return NULL;
+    }
+    /* page_size only matters for a new file; 4 KiB is what bytes_max is counted in. */
+    if (make_private(options->path, ret_error) &&
+        open_connection(options->path, &j->writer, ret_error) &&
+        run_sql(j->writer,
+                "PRAGMA page_size=4096; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+                "PRAGMA temp_store=MEMORY;",
+                ret_error) &&
+        run_sql(j->writer, schema_sql, ret_error) &&
+        open_connection(options->path, &j->reader, ret_error) && check_format(j, ret_error) &&
+        limit_size(j->writer, options->bytes_max, ret_error) && prepare_writer(j, ret_error))
+        return j;
+    journal_close(j);
+    return NULL;
+}
+
+void journal_close(journal *j)
+{
+    if (j == NULL) return;
+    for (int i = 0; i < INSERT_END; i++) (void)sqlite3_finalize(j->inserts[i]);
+    sqlite3_stmt *const others[] = {j->begin, j->commit, j->rollback, j->trim_snapshots,
+                                    j->trim_events};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) (void)sqlite3_finalize(others[i]);
+    for (uint32_t i = 0; i < j->query_count; i++) (void)sqlite3_finalize(j->queries[i].statement);
+    (void)sqlite3_close(j->reader); /* NULL is fine; nothing is left that could keep it busy */
+    (void)sqlite3_close(j->writer); /* the last connection moves the WAL into the file */
+    mem_free(j);
+}
+
+/* Statements are bound by position with these, so that each write_* below reads like its row. */
+static void bind_u64(sqlite3_stmt *s, int at, uint64_t value)
+{
+    (void)sqlite3_bind_int64(s, at, (sqlite3_int64)value); /* fails only for a bad position */
+}
+
+static void bind_i64(sqlite3_stmt *s, int at, int64_t value)
+{
+    (void)sqlite3_bind_int64(s, at, value); /* fails only for a bad position */
+}
+
+static void bind_text(sqlite3_stmt *s, int at, const char *text) /* NULL gives NULL */
+{
+    (void)sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC); /* too long: the step fails */
+}
+
+static void bind_blob(sqlite3_stmt *s, int at, const void *bytes, size_t count)
+{
+    (void)sqlite3_bind_blob64(s, at, bytes, count, SQLITE_STATIC); /* too long: the step fails */
+}
+
+static bool run_statement(sqlite3_stmt *s)
+{
+    bool done = sqlite3_step(s) == SQLITE_DONE;
+    return sqlite3_reset(s) == SQLITE_OK && done;
+}
+
+static bool write_events(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_EVENT];
+    for (uint32_t i = 0; i < b->events.count; i++) {
+        const struct pool_event *event = array_at(&b->events, i);
+        ASSERT(event->seq > 0);
+        uint8_t record[RECORD_BYTES];
+        record_encode(event, record);
+        bind_u64(s, 1, event->seq);
+        bind_blob(s, 2, record, sizeof record);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_names(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_NAME];
+    for (uint32_t i = 0; i < b->names.count; i++) {
+        const struct batch_name *name = array_at(&b->names, i);
+        bind_u64(s, 1, name->kind);
+        bind_u64(s, 2, name->id);
+        bind_text(s, 3, name->name);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_specs(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_SPEC];
+    for (uint32_t i = 0; i < b->specs.count; i++) {
+        const struct batch_spec *spec = array_at(&b->specs, i);
+        bind_u64(s, 1, spec->hash);
+        bind_text(s, 2, spec->text);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_jobs(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_JOB];
+    for (uint32_t i = 0; i < b->jobs.count; i++) {
+        const struct batch_job *job = array_at(&b->jobs, i);
+        bind_u64(s, 1, job->job_id);
+        bind_text(s, 2, job->name);
+        bind_u64(s, 3, job->spec_hash);
+        bind_text(s, 4, job->secret);
+        bind_text(s, 5, job->idempotency_key);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_decisions(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_DECISION];
+    for (uint32_t i = 0; i < b->decisions.count; i++) {
+        const struct batch_decision *row = array_at(&b->decisions, i);
+        const struct pool_decision *d = &row->decision;
+        bind_u64(s, 1, d->id);
+        bind_i64(s, 2, row->t_us);
+        bind_u64(s, 3, d->kind);
+        bind_u64(s, 4, d->reason);
+        bind_u64(s, 5, d->job_id);
+        bind_u64(s, 6, d->node_key);
+        bind_u64(s, 7, d->offer_id);
+        bind_i64(s, 8, d->a);
+        bind_i64(s, 9, d->b);
+        bind_i64(s, 10, d->c);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_entries(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_ENTRY];
+    for (uint32_t i = 0; i < b->entries.count; i++) {
+        const struct ledger_entry *entry = array_at(&b->entries, i);
+        bind_u64(s, 1, entry->id);
+        bind_u64(s, 2, entry->node_key);
+        bind_u64(s, 3, entry->job_id);
+        bind_u64(s, 4, entry->offer_id);
+        bind_i64(s, 5, entry->from_us);
+        bind_i64(s, 6, entry->to_us);
+        bind_i64(s, 7, entry->usd_micros);
+        bind_u64(s, 8, entry->kind);
+        bind_u64(s, 9, entry->tenant);
+        bind_u64(s, 10, entry->project);
+        bind_u64(s, 11, entry->team);
+        bind_u64(s, 12, entry->experiment);
+        bind_u64(s, 13, entry->device_count);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_progress(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_PROGRESS];
+    for (uint32_t i = 0; i < b->progress.count; i++) {
+        const struct batch_progress *row = array_at(&b->progress, i);
+        bind_u64(s, 1, row->job_id);
+        bind_u64(s, 2, row->step);
+        bind_u64(s, 3, row->generation);
+        bind_u64(s, 4, row->attempt);
+        bind_i64(s, 5, row->t_us);
+        (void)sqlite3_bind_double(s, 6, row->loss); /* fails only for a bad position */
+        bind_text(s, 7, row->workers);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_logs(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_LOG];
+    for (uint32_t i = 0; i < b->logs.count; i++) {
+        const struct batch_log *row = array_at(&b->logs, i);
+        bind_u64(s, 1, row->job_id);
+        bind_u64(s, 2, row->worker_id);
+        bind_u64(s, 3, row->node_key);
+        bind_u64(s, 4, row->boot);
+        bind_u64(s, 5, row->number);
+        bind_i64(s, 6, row->t_us);
+        bind_u64(s, 7, row->is_error);
+        bind_text(s, 8, row->line);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_bills(journal *j, const struct batch *b)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_BILL];
+    for (uint32_t i = 0; i < b->bills.count; i++) {
+        const struct batch_bill *bill = array_at(&b->bills, i);
+        bind_u64(s, 1, bill->node_key);
+        bind_i64(s, 2, bill->usd_micros);
+        if (!run_statement(s)) return false;
+    }
+    return true;
+}
+
+static bool write_snapshot(journal *j, uint64_t seq, const uint8_t *bytes, size_t count)
+{
+    sqlite3_stmt *s = j->inserts[INSERT_SNAPSHOT];
+    bind_u64(s, 1, seq);
+    bind_blob(s, 2, bytes, count);
+    if (!run_statement(s)) return false;
+    bind_i64(j->trim_snapshots, 1, JOURNAL_SNAPSHOTS_KEPT);
+    bind_i64(j->trim_events, 1, JOURNAL_SNAPSHOTS_KEPT);
+    return run_statement(j->trim_snapshots) && run_statement(j->trim_events);
+}
+
+static bool write_rows(journal *j, const struct batch *b)
+{
+    return write_names(j, b) && write_specs(j, b) && write_jobs(j, b) && write_events(j, b) &&
+           write_decisions(j, b) && write_entries(j, b) && write_progress(j, b) &&
+           write_logs(j, b) && write_bills(j, b) &&
+           (b->snapshot_seq == 0 ||
+            write_snapshot(j, b->snapshot_seq, b->snapshot, b->snapshot_bytes));
+}
+
+/* The sentence first: ROLLBACK would replace what SQLite says about the failure. */
+static bool give_up(journal *j, struct error *ret_error)
+{
+    j->is_full = sqlite3_errcode(j->writer) == SQLITE_FULL;
+    (void)error_set(ret_error,
+                    j->is_full ? "the journal cannot grow: %s; free space and try again"
+                               : "the journal cannot be written: %s; try again",
+                    sqlite3_errmsg(j->writer));
+    if (!sqlite3_get_autocommit(j->writer)) (void)run_statement(j->rollback); /* else: ended */
+    return false;
+}
+
+bool journal_commit(journal *j, const struct batch *b, struct error *ret_error)
+{
+    if (!run_statement(j->begin)) return give_up(j, ret_error);
+    if (!write_rows(j, b) || !run_statement(j->commit)) return give_up(j, ret_error);
+    j->is_full = false;
+    return true;
+}
+
+bool journal_error_is_full(const journal *j)
+{
+    return j->is_full;
+}
+
+bool journal_meta_put(journal *j, const char *key, const void *bytes, size_t count,
+                      struct error *ret_error)
+{
+    sqlite3_stmt *s = NULL;
+    if (!prepare(j->writer, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)", &s,
+                 ret_error))
+        return false;
+    bind_text(s, 1, key);
+    bind_blob(s, 2, bytes, count);
+    bool stored = run_statement(s) || fault(j->writer, ret_error, "cannot store a value");
+    (void)sqlite3_finalize(s); /* its error was told by the step */
+    return stored;
+}
+
+bool journal_meta_get(journal *j, const char *key, void *ret_bytes, size_t count)
+{
+    sqlite3_stmt *s = NULL;
+    if (!prepare(j->writer, "SELECT value FROM meta WHERE key = ?1", &s, NULL)) return false;
+    bind_text(s, 1, key);
+    bool found = sqlite3_step(s) == SQLITE_ROW && (size_t)sqlite3_column_bytes(s, 0) == count;
+    if (found) memcpy(ret_bytes, sqlite3_column_blob(s, 0), count);
+    (void)sqlite3_finalize(s); /* a read leaves nothing behind */
+    return found;
+}
+
+bool journal_restart_at(journal *j, const struct journal_restart *r, struct error *ret_error)
+{
+    bool done = run_statement(j->begin) &&
+                run_sql(j->writer, "DELETE FROM events; DELETE FROM snapshots", ret_error) &&
+                write_snapshot(j, r->seq, r->snapshot, r->snapshot_bytes) &&
+                journal_meta_put(j, r->key, r->value, r->value_bytes, ret_error) &&
+                run_statement(j->commit);
+    return done || give_up(j, ret_error);
+}
+
+bool journal_read_snapshots(journal *j, journal_snapshot_fn *take, void *arg,
+                            struct error *ret_error)
+{
+    sqlite3_stmt *s =
+        journal_query(j, "SELECT seq, bytes FROM snapshots ORDER BY seq DESC", ret_error);
+    if (s == NULL) return false;
+    while (journal_row(s)) {
+        const uint8_t *bytes = sqlite3_column_blob(s, 1);
+        size_t count = (size_t)sqlite3_column_bytes(s, 1);
+        if (!take(arg, (uint64_t)sqlite3_column_int64(s, 0), bytes, count)) continue;
+        journal_reset(s);
+        break;
+    }
+    return true;
+}
+
+bool journal_read_events(journal *j, uint64_t after, journal_event_fn *take, void *arg,
+                         struct error *ret_error)
+{
+    static const char sql[] = "SELECT seq, bytes FROM events WHERE seq > ?1 ORDER BY seq";
+    sqlite3_stmt *s = journal_query(j, sql, ret_error);
+    if (s == NULL) return false;
+    bind_u64(s, 1, after);
+    for (uint64_t expected = after + 1; journal_row(s); expected++) {
+        struct pool_event event;
+        uint64_t seq = (uint64_t)sqlite3_column_int64(s, 0);
+        const char *trouble = "it is missing";
+        if (seq == expected && sqlite3_column_bytes(s, 1) == RECORD_BYTES)
+            trouble = record_decode(sqlite3_column_blob(s, 1), &event);
+        if (trouble == NULL && event.seq != seq) trouble = "it holds another number";
+        if (trouble != NULL) {
+            journal_reset(s);
+            return error_set(ret_error,
+                             "the journal is damaged at event %llu: %s; restore the data folder "
+                             "from a backup",
+                             (unsigned long long)expected, trouble);
+        }
+        if (take(arg, &event)) continue;
+        journal_reset(s);
+        break;
+    }
+    return true;
+}
+
+struct sqlite3_stmt *journal_query(journal *j, const char *sql, struct error *ret_error)
+{
+    for (uint32_t i = 0; i < j->query_count; i++)
+        if (j->queries[i].sql == sql) return j->queries[i].statement;
+    ASSERT(j->query_count < QUERIES_MAX);
+    sqlite3_stmt *s = NULL;
+    if (!prepare(j->reader, sql, &s, ret_error)) return NULL;
+    j->queries[j->query_count].sql = sql;
+    j->queries[j->query_count++].statement = s;
+    return s;
+}
+
+bool journal_row(struct sqlite3_stmt *query)
+{
+    if (sqlite3_step(query) == SQLITE_ROW) return true;
+    journal_reset(query);
+    return false;
+}
+
+void journal_reset(struct sqlite3_stmt *query)
+{
+    (void)sqlite3_reset(query);          /* repeats the error of the step, which ended the rows */
+    (void)sqlite3_clear_bindings(query); /* cannot fail */
+}

@@ -8,9 +8,10 @@
  *            it is tied to the tokens (then the logits use the token embedding itself).
  * Init       model_init() is a function of (seed, tensor, element) by a counter-based generator:
  *            the same bits on every machine, whoever computes them and in any order. Uniform values
- *            of standard deviation 0.02 (GPT-2's choice, Radford et al. 2019, section 2.3: the two
- *            matrices that write into the residual stream are divided by sqrt(2 * layers)); uniform
- *            instead of normal because it needs no function of the C library.
+ *            of standard deviation 0.02 (the choice of GPT-1, Radford et al. 2018, section 4.1);
+ *            the two matrices that write into the residual stream are divided by the square root of
+ *            the number of such writes (GPT-2, Radford et al. 2019, section 2.3). Uniform instead
+ *            of normal because it needs no function of the C library.
  */
 #ifndef SHOAL_EXAMPLES_LM_MODEL_H
 #define SHOAL_EXAMPLES_LM_MODEL_H

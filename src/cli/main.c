@@ -4,6 +4,7 @@
 #include "cli/suggest.h"
 #include "cli/verbs.h"
 #include "server/server.h"
+#include "sim/sim.h"
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,12 @@ static int run_server(const struct cli_verb *verb, int argc, char **argv)
 {
     (void)verb;
     return server_main(argc, argv);
+}
+
+static int run_sim(const struct cli_verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    return sim_main(argc, argv);
 }
 
 static const struct cli_verb verbs[] = {
@@ -66,6 +73,7 @@ static const struct cli_verb verbs[] = {
     /* These read their own arguments, --help included. */
     {.name = "server", .summary = "the daemon; `shoal up` starts it", .run = run_server},
     {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},
+    {.name = "sim", .summary = "try the scheduler in made-up worlds", .run = run_sim},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

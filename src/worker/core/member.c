@@ -1,0 +1,406 @@
+#include "worker/core/member.h"
+#include "core/assert.h"
+#include "worker/core/member_plan.h"
+#include <string.h>
+
+static struct member_peer *find_peer(struct member *m, uint64_t id)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (m->peer[i].id == id) return &m->peer[i];
+    return NULL;
+}
+
+static uint32_t index_of(const struct wire_turn *turn, uint64_t id)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        if (turn->member[i] == id) return i;
+    return GROUP_NOBODY;
+}
+
+static void tell_all(struct member *m)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
+}
+
+static void void_sums(struct member *m)
+{
+    m->done = (struct slot_set){0};
+    m->sums_epoch++;
+}
+
+void member_init(struct member *m, const struct member_config *config)
+{
+    ASSERT(config->id > 0);
+    ASSERT(config->slot_count > 0);
+    ASSERT(config->slot_count <= GROUP_SLOTS_MAX);
+    ASSERT(config->gang > 0);
+    memset(m, 0, sizeof *m);
+    m->config = *config;
+    m->me = GROUP_NOBODY;
+    m->self.weights_hash = config->weights_hash;
+    m->exchange.layout = config->layout;
+    m->exchange.scale = config->scale;
+    m->exchange.own = config->own;
+    m->exchange.sum = config->sum;
+    m->exchange.mean = config->mean;
+    m->exchange.peak = config->peak;
+    m->exchange.slot_count = config->slot_count;
+    m->in.shadow = config->shadow;
+}
+
+void member_check(const struct member *m)
+{
+    ASSERT(m->peer_count <= GROUP_PEERS_MAX);
+    ASSERT(m->self.position <= 2 * m->config.steps);
+    ASSERT(m->me == GROUP_NOBODY || m->turn.member[m->me] == m->config.id);
+    ASSERT(wire_tag_compare(&m->self.turn, &m->turn.tag) == 0);
+    if (m->exchange.ready) ASSERT(m->parked || m->committing || m->exchange.begun);
+    if (m->committing) ASSERT(m->commit.step == m->self.position / 2);
+}
+
+static void order_save(struct member *m, const struct wire_turn *turn)
+{
+    if (turn->tag.leader == m->config.id) {
+        ASSERT(!m->save.active);
+        memset(&m->save, 0, sizeof m->save);
+        m->save.active = true;
+        m->save.turn = *turn;
+        m->save.step = turn->position / 2;
+    }
+    if (index_of(turn, m->config.id) == GROUP_NOBODY) return;
+    m->save_wanted = true;
+    m->save_turn = *turn;
+}
+
+/* The state has moved on before the share was copied (a sync): that checkpoint cannot be. */
+static void refuse_save(struct member *m)
+{
+    m->save_wanted = false;
+    m->shard = (struct wire_shard){.tag = m->save_turn.tag,
+                                   .step = m->save_turn.position / 2,
+                                   .index = index_of(&m->save_turn, m->config.id)};
+    struct member_peer *leader = find_peer(m, m->save_turn.tag.leader);
+    if (leader != NULL)
+        leader->shard_due = true;
+    else if (m->save.active && wire_tag_compare(&m->save.turn.tag, &m->shard.tag) == 0)
+        member_note_shard(m, &m->shard);
+}
+
+static void begin_compute(struct member *m)
+{
+    m->last_compute = m->turn;
+    if (m->turn.generation > m->generation_max) m->generation_max = m->turn.generation;
+    m->self.generation = m->generation_max;
+    bool here = m->me != GROUP_NOBODY && m->self.has_state && !m->committing &&
+                m->self.position == m->turn.position;
+    if (!here) return; /* the leader learns it from our status */
+    if (m->exchange.broken) void_sums(m);
+    m->mine = slots_owned(m->turn.owner, m->turn.slot_count, m->me);
+    if (!slot_set_is_within(&m->done, &m->mine)) void_sums(m);
+    exchange_begin(&m->exchange, &m->turn.tag, m->turn.member_count, m->me);
+}
+
+static void begin_sync(struct member *m)
+{
+    if (m->me == GROUP_NOBODY || m->turn.source[m->me] == GROUP_NOBODY) return;
+    if (m->turn.source[m->me] != m->me) {
+        m->fetch_wanted = true;
+        return;
+    }
+    if (m->turn.position != 0 || m->self.has_state) return; /* only initial weights are kept */
+    m->self.has_state = 1;
+    m->self.moved_by = m->turn.tag;
+}
+
+static void accept_turn(struct member *m, const struct wire_turn *turn)
+{
+    ASSERT(wire_tag_compare(&turn->tag, &m->turn.tag) > 0);
+    m->turn = *turn;
+    m->self.turn = turn->tag;
+    if (turn->tag.turn > m->turn_max) m->turn_max = turn->tag.turn;
+    m->me = index_of(turn, m->config.id);
+    m->mine = (struct slot_set){0};
+    m->fetch_wanted = m->in.active = false;
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        m->peer[i].out.active = false;
+        m->peer[i].fetch_due = false;
+    }
+    if (!m->committing) exchange_abort(&m->exchange);
+    tell_all(m);
+    if (m->self.leaving && m->me == GROUP_NOBODY) m->exit = MEMBER_WANT_EXIT_LEFT;
+    switch ((enum turn_kind)turn->kind) {
+    case TURN_COMPUTE: begin_compute(m); break;
+    case TURN_SYNC: begin_sync(m); break;
+    case TURN_SAVE: break;
+    case TURN_FINISH:
+        if (m->me != GROUP_NOBODY || turn->position == 2 * m->config.steps)
+            m->exit = turn->position == 2 * m->config.steps ? MEMBER_WANT_EXIT_DONE
+                                                            : MEMBER_WANT_EXIT_LEFT;
+        break;
+    }
+    if (turn->save != 0) order_save(m, turn);
+}
+
+static bool step_fits(const struct member *m)
+{
+    for (uint32_t b = 0; b < m->config.layout->block_count; b++)
+        if (!quant_fits(m->config.peak[b], m->config.scale[b])) return false;
+    return true;
+}
+
+/* All means are here: either the step counts, or the scales were wrong and it is redone. */
+static void conclude(struct member *m)
+{
+    if (step_fits(m)) {
+        m->committing = true;
+        m->commit.step = m->self.position / 2;
+        m->commit.turn = m->last_compute;
+        m->commit.loss = m->config.mean[m->config.layout->element_count - 1];
+        return;
+    }
+    (void)quant_rescale(m->config.layout, m->config.peak, m->config.scale); /* known not to fit */
+    ASSERT(m->self.position % 2 == 0); /* once redone it fits: same gradients, same peaks */
+    m->self.position++;
+    m->self.moved_by = m->turn.tag;
+    void_sums(m);
+    tell_all(m);
+}
+
+static bool computes_now(const struct member *m)
+{
+    return m->exchange.begun && !m->committing && m->turn.kind == TURN_COMPUTE &&
+           m->self.position == m->turn.position;
+}
+
+static void advance(struct member *m)
+{
+    if (m->exit != 0) return;
+    if (m->save_wanted && m->self.position != m->save_turn.position) refuse_save(m);
+    if (m->parked && computes_now(m) && !m->save_wanted) {
+        if (!m->exchange.ready && slot_set_is_within(&m->mine, &m->done))
+            exchange_ready(&m->exchange, &m->mine);
+        if (m->exchange.broken && wire_tag_compare(&m->self.broken, &m->turn.tag) != 0) {
+            m->self.broken = m->turn.tag;
+            tell_all(m);
+        }
+        if (exchange_is_done(&m->exchange)) conclude(m);
+    }
+    if (m->fetch_wanted && m->parked && !m->committing) {
+        m->fetch_wanted = false;
+        transfer_receive(&m->in);
+        struct member_peer *source = find_peer(m, m->turn.member[m->turn.source[m->me]]);
+        if (source != NULL) source->fetch_due = true; /* else it is gone, the leader sees it too */
+    }
+}
+
+static void speak(struct member *m)
+{
+    bool speaker = m->last_compute.tag.turn != 0 && member_is_speaker(m);
+    if (speaker && !m->was_speaker) member_repeat_log(m, MEMBER_LOG_MAX);
+    m->was_speaker = speaker;
+}
+
+/* After every event: take what became possible, then lead if it is ours to lead. */
+void member_settle(struct member *m)
+{
+    if (!m->started || m->exit != 0) return;
+    if (wire_tag_compare(&m->offered.tag, &m->turn.tag) > 0 &&
+        member_leader(m) == m->offered.tag.leader)
+        accept_turn(m, &m->offered);
+    advance(m);
+    speak(m);
+    struct wire_turn turn;
+    if (m->exit == 0 && member_plan(m, &turn)) {
+        accept_turn(m, &turn);
+        for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].turn_due = true;
+        advance(m);
+    }
+    if (!m->founding && member_may_found(m)) m->founding = true;
+    if (m->self.leaving && !m->self.has_state && !m->founding) m->exit = MEMBER_WANT_EXIT_LEFT;
+    member_check(m);
+}
+
+void member_start(struct member *m, int64_t now_us)
+{
+    m->started = true;
+    m->now_us = m->beat_us = now_us;
+    member_settle(m);
+}
+
+void member_tick(struct member *m, int64_t now_us)
+{
+    /* Slept ourselves (stopped, starved): silence then says nothing about the others. */
+    if (now_us - m->now_us > MEMBER_SILENCE_MIN_US / 2)
+        for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].heard_us = now_us;
+    m->now_us = now_us;
+    if (now_us - m->beat_us >= MEMBER_HEARTBEAT_US) {
+        m->beat_us = now_us;
+        tell_all(m);
+        for (uint32_t i = 0; i < m->peer_count; i++)
+            if (m->turn.tag.leader == m->config.id &&
+                wire_tag_compare(&m->peer[i].status.turn, &m->turn.tag) < 0)
+                m->peer[i].turn_due = true;
+    }
+    member_settle(m);
+}
+
+void member_peers_settled(struct member *m, bool settled)
+{
+    m->peers_settled = settled;
+    member_settle(m);
+}
+
+static struct member_peer *free_peer(struct member *m)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (!m->peer[i].connected) return &m->peer[i];
+    return m->peer_count < GROUP_PEERS_MAX ? &m->peer[m->peer_count++] : NULL;
+}
+
+bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
+{
+    ASSERT(id > 0);
+    ASSERT(id != m->config.id);
+    struct member_peer *peer = find_peer(m, id);
+    if (peer == NULL) peer = free_peer(m);
+    if (peer == NULL) return false;
+    memset(peer, 0, sizeof *peer);
+    peer->id = id;
+    peer->connected = peer->status_due = true;
+    peer->turn_due = m->turn.tag.leader == m->config.id;
+    peer->heard_us = now_us;
+    member_settle(m);
+    return true;
+}
+
+void member_peer_down(struct member *m, uint64_t id)
+{
+    struct member_peer *peer = find_peer(m, id);
+    if (peer == NULL || !peer->connected) return;
+    memset(peer, 0, sizeof *peer);
+    peer->id = id;
+    uint32_t index = m->save.active ? index_of(&m->save.turn, id) : GROUP_NOBODY;
+    if (index != GROUP_NOBODY && !m->save.shard[index].known) {
+        m->save.active = false;
+        m->save.failed = true;
+    }
+    member_settle(m);
+}
+
+bool member_peer_is_silent(const struct member *m, uint64_t id)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        const struct member_peer *peer = &m->peer[i];
+        if (peer->id != id || !peer->connected) continue;
+        int64_t patience_us = peer->gap_us + 8 * peer->gap_deviation_us;
+        if (patience_us < MEMBER_SILENCE_MIN_US) patience_us = MEMBER_SILENCE_MIN_US;
+        if (patience_us > MEMBER_SILENCE_MAX_US) patience_us = MEMBER_SILENCE_MAX_US;
+        return m->now_us - peer->heard_us > patience_us;
+    }
+    return false;
+}
+
+static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
+{
+    if (now_us > m->now_us) m->now_us = now_us;
+    int64_t gap_us = m->now_us - peer->heard_us, off_us = gap_us - peer->gap_us;
+    peer->heard_us = m->now_us;
+    peer->gap_us += off_us / 8;
+    peer->gap_deviation_us += ((off_us < 0 ? -off_us : off_us) - peer->gap_deviation_us) / 4;
+}
+
+static bool take_status(struct member *m, struct member_peer *peer, const uint8_t *bytes,
+                        size_t count)
+{
+    struct wire_status status;
+    if (!wire_get_status(bytes, count, &status)) return false;
+    if (status.position > 2 * m->config.steps) return false;
+    peer->status = status;
+    peer->knows_status = true;
+    if (status.turn.turn > m->turn_max) m->turn_max = status.turn.turn;
+    if (status.generation > m->generation_max) m->generation_max = status.generation;
+    return true;
+}
+
+static bool take_turn(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
+                      size_t count)
+{
+    struct wire_turn turn;
+    if (!wire_get_turn(bytes, count, &turn) || turn.tag.leader != peer->id) return false;
+    if (turn.kind == TURN_COMPUTE && turn.slot_count != m->config.slot_count) return false;
+    if (turn.position > 2 * m->config.steps) return false;
+    if (turn.tag.turn > m->turn_max) m->turn_max = turn.tag.turn;
+    if (wire_tag_compare(&turn.tag, &m->offered.tag) > 0) m->offered = turn;
+    return true;
+}
+
+static bool take_fetch(struct member *m, struct member_peer *peer, const uint8_t *bytes,
+                       size_t count)
+{
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    struct wire_tag tag = wire_read_tag(&cursor);
+    if (cursor.failed || cursor.at != cursor.end) return false;
+    if (wire_tag_compare(&tag, &m->turn.tag) != 0 || m->turn.kind != TURN_SYNC) return true;
+    uint32_t index = index_of(&m->turn, peer->id);
+    if (index == GROUP_NOBODY || m->turn.source[index] != m->me) return false;
+    transfer_send(&peer->out);
+    member_repeat_log(m, 1); /* perhaps only we saw this step end, and the target outlives us */
+    return true;
+}
+
+static bool take_state(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
+                       size_t count)
+{
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    struct wire_tag tag = wire_read_tag(&cursor);
+    if (cursor.failed) return false;
+    if (wire_tag_compare(&tag, &m->turn.tag) != 0 || !m->in.active) return true;
+    if (m->turn.member[m->turn.source[m->me]] != peer->id) return false;
+    switch (transfer_take(&m->in, &m->config.state, bytes, count)) {
+    case TRANSFER_BAD: return false;
+    case TRANSFER_MORE: return true;
+    case TRANSFER_DONE: break;
+    }
+    m->self.has_state = 1;
+    m->self.position = m->turn.position;
+    m->self.moved_by = m->turn.tag;
+    void_sums(m);
+    tell_all(m);
+    return true;
+}
+
+static bool take_shard(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
+                       size_t count)
+{
+    struct wire_shard shard;
+    if (!wire_get_shard(bytes, count, &shard)) return false;
+    if (!m->save.active || wire_tag_compare(&shard.tag, &m->save.turn.tag) != 0) return true;
+    if (index_of(&m->save.turn, peer->id) != shard.index) return false;
+    member_note_shard(m, &shard);
+    return true;
+}
+
+bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
+                  size_t count, int64_t now_us)
+{
+    struct member_peer *peer = find_peer(m, id);
+    if (peer == NULL || !peer->connected) return false;
+    hear(m, peer, now_us);
+    uint32_t from = index_of(&m->turn, id);
+    bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
+                  wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
+    bool sound = false;
+    switch (kind) {
+    case WIRE_STATUS: sound = take_status(m, peer, bytes, count); break;
+    case WIRE_TURN: sound = take_turn(m, peer, bytes, count); break;
+    case WIRE_PART: sound = !member || exchange_part(&m->exchange, from, bytes, count); break;
+    case WIRE_MEAN: sound = !member || exchange_mean(&m->exchange, from, bytes, count); break;
+    case WIRE_FETCH: sound = take_fetch(m, peer, bytes, count); break;
+    case WIRE_STATE: sound = take_state(m, peer, bytes, count); break;
+    case WIRE_SHARD: sound = take_shard(m, peer, bytes, count); break;
+    case WIRE_HELLO:
+    case WIRE_KIND_END: break;
+    }
+    if (sound) member_settle(m);
+    return sound;
+}

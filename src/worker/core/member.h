@@ -1,0 +1,169 @@
+/* One member of an elastic group: who leads, who computes what, when a step counts.
+ *
+ * Role       Pure state machine. Events come in as calls; what is to be done is read back as
+ *            levels: member_want() for the thread that computes, member_fill() for each peer's
+ *            socket, member_peer_is_silent(), member_take_commit(). Nothing is queued, so an abort
+ *            cannot leave anything behind, and a repeated call does no harm.
+ * Why simple Weights are a function of the position alone (wire.h), and a mean is only made of sums
+ *            that hold every slot exactly once (exchange.h). So two leaders, a lost order or a late
+ *            frame can cost time, never bits: agreement is not needed, only progress.
+ * Leader     Lowest id among reachable members that are at the highest position and not leaving.
+ *            Each decides this for itself from the statuses it has. Turns are taken only from the
+ *            leader one sees; the leader repeats them until they are taken.
+ * Turns      COMPUTE a position (owners of slots; the means make the next position), SYNC (those
+ *            behind fetch from those ahead), SAVE (write shards, at the end), FINISH. A turn is
+ *            running while all its members are connected and none has moved by another turn. When
+ *            it is complete or broken, the leader gives the next one.
+ * Redo       When a member dies, survivors keep their sums; only slots it owned get new owners
+ *            (attempt + 1). If some had moved on already, those behind fetch the state from them.
+ * Founding   Nobody reachable has state: the lowest id of a gang large enough loads it.
+ * Leaving    Finish the step, be left out of the next turn, exit 0. All leaving: save, exit.
+ * Call order member_init, member_start, then any. After every call look at the levels again.
+ * Memory     All arrays are the caller's; the thread that computes touches own sums, gradient and
+ *            weights only while it is not parked, the machine only while it is.
+ */
+#ifndef SHOAL_WORKER_CORE_MEMBER_H
+#define SHOAL_WORKER_CORE_MEMBER_H
+
+#include "worker/core/exchange.h"
+#include "worker/core/transfer.h"
+
+#define MEMBER_HEARTBEAT_US   INT64_C(250000)   /* statuses are repeated this often */
+#define MEMBER_SILENCE_MIN_US INT64_C(2000000)  /* never call a peer lost sooner */
+#define MEMBER_SILENCE_MAX_US INT64_C(10000000) /* nor believe in it longer, however jittery */
+
+enum member_want {
+    MEMBER_WANT_WAIT = 1,
+    MEMBER_WANT_FOUND, /* load the newest checkpoint or keep the initial weights; member_founded */
+    MEMBER_WANT_COMPUTE, /* member_slot_begin, compute, member_slot_add, member_slot_done */
+    MEMBER_WANT_APPLY,   /* exchange.mean is whole: optimizer step, then member_applied */
+    MEMBER_WANT_SAVE,    /* copy one's share of the state, then member_save_taken */
+    MEMBER_WANT_EXIT_DONE,
+    MEMBER_WANT_EXIT_LEFT,
+};
+
+struct member_peer {
+    uint64_t id;
+    bool connected, knows_status;
+    struct wire_status status;
+    bool status_due, turn_due, fetch_due, shard_due;
+    struct transfer_out out;
+    int64_t heard_us, gap_us, gap_deviation_us; /* last arrival, smoothed gaps between arrivals */
+};
+
+struct member_shard {
+    bool known, ok;
+    uint64_t bytes, checksum;
+};
+
+/* The leader's table of a checkpoint being written; also the order to this member. */
+struct member_save {
+    bool active, failed, manifest_due;
+    struct wire_turn turn;
+    uint64_t step;
+    struct member_shard shard[GROUP_MEMBERS_MAX];
+};
+
+enum { MEMBER_LOG_MAX = 32 };
+
+/* One committed step, for the record. */
+struct member_commit {
+    uint64_t step;
+    float loss; /* bits are carried, never computed with */
+    struct wire_turn turn;
+};
+
+struct member_config {
+    uint64_t id;
+    uint64_t steps, weights_hash;
+    uint32_t slot_count, gang, save_every; /* save_every 0: no checkpoints */
+    bool has_store;                        /* a folder for checkpoints is set */
+    const struct layout *layout;
+    int16_t *scale;
+    struct quant_sum own, sum;
+    float *mean;
+    uint32_t *peak;
+    struct transfer_state state; /* weights, then scales */
+    uint8_t *shadow;             /* state.total_bytes */
+};
+
+struct member {
+    struct member_config config;
+    int64_t now_us, beat_us;
+    struct member_peer peer[GROUP_PEERS_MAX];
+    uint32_t peer_count;
+    bool started, peers_settled; /* settled: listed peers were tried, so founding is fair */
+    struct wire_status self;     /* what this member tells about itself */
+    uint64_t turn_max, generation_max;
+
+    struct wire_turn offered;      /* newest heard of, taken once its sender is seen to lead */
+    struct wire_turn turn;         /* in force; tag 0: none yet */
+    struct wire_turn last_compute; /* the newest COMPUTE turn, for its owners */
+    uint32_t me;                   /* index in turn, or GROUP_NOBODY */
+    bool parked;                   /* the computing thread waits for us */
+    bool founding, committing, fetch_wanted;
+    enum member_want exit; /* 0 or MEMBER_WANT_EXIT_* */
+
+    struct slot_set done, mine; /* slots in own sums; slots to compute */
+    uint32_t slot, sums_epoch;  /* being computed; changes when own sums become void */
+    bool slot_is_out;
+    struct exchange exchange;
+    struct transfer_in in;
+
+    bool save_wanted, saving;                 /* share not copied yet; shard being written */
+    struct wire_turn save_turn, writing_turn; /* the order; the one the writer works on */
+    struct wire_shard shard;                  /* own result, to tell the leader */
+    struct member_save save;                  /* as leader */
+    uint64_t saved_position;                  /* newest for which a manifest was written or tried */
+
+    bool was_speaker;
+    struct member_commit commit; /* being applied */
+    /* Recent ones. The speaker hands each over as it comes; who becomes speaker hands over the
+     * whole log again, because the dead one's last reports may have died with its node. */
+    struct member_commit log[MEMBER_LOG_MAX];
+    uint64_t log_end, log_next; /* counts of all appended; of all handed over or skipped */
+};
+
+void member_init(struct member *m, const struct member_config *config);
+void member_check(const struct member *m); /* asserts the invariants */
+
+/* Events from the network side. */
+void member_start(struct member *m, int64_t now_us);
+void member_tick(struct member *m, int64_t now_us); /* every MEMBER_HEARTBEAT_US or oftener */
+void member_peers_settled(struct member *m, bool settled);
+bool member_peer_up(struct member *m, uint64_t id, int64_t now_us); /* false: too many */
+void member_peer_down(struct member *m, uint64_t id);
+/* False: the frame breaks the rules; drop the peer. bytes at an 8-byte boundary. */
+bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
+                  size_t count, int64_t now_us);
+bool member_peer_is_silent(const struct member *m, uint64_t id);
+/* Next frame's payload for a peer, 0: nothing to send now. bytes holds WIRE_PAYLOAD_MAX. */
+size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind);
+/* Next committed step to report; false: none now. The same step may come twice, also from others.
+ */
+bool member_take_commit(struct member *m, struct member_commit *ret_commit);
+void member_leave(struct member *m);
+
+/* Events from the computing thread. While it works (between take and the next park) the machine
+ * leaves weights, gradient and own sums alone. */
+enum member_want member_park(struct member *m); /* here I am: what next? */
+enum member_want member_want(const struct member *m);
+void member_unpark(struct member *m); /* taking the work that member_want() named */
+void member_founded(struct member *m, uint64_t position);
+/* Before adding the gradient of m->slot: false: drop it. *ret_first: store instead of add. */
+bool member_slot_begin(const struct member *m, bool *ret_first, uint32_t *ret_epoch);
+void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t took_us);
+bool member_slot_is_void(const struct member *m); /* computing it further is of no use */
+void member_applied(struct member *m);
+void member_save_taken(struct member *m);
+
+/* Events from whoever writes files. manifest_due and failed in m->save are the orders to it. */
+void member_shard_written(struct member *m, bool ok, uint64_t bytes, uint64_t checksum);
+void member_manifest_done(struct member *m);
+
+/* For member.c and member_work.c alone. */
+void member_settle(struct member *m);
+void member_repeat_log(struct member *m, uint64_t count);
+void member_note_shard(struct member *m, const struct wire_shard *shard);
+
+#endif

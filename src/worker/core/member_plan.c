@@ -1,0 +1,284 @@
+#include "worker/core/member_plan.h"
+#include "core/assert.h"
+#include <string.h>
+
+struct seen { /* everybody heard from, this member included, by id */
+    uint32_t count;
+    uint64_t id[GROUP_PEERS_MAX + 1];
+    const struct wire_status *status[GROUP_PEERS_MAX + 1];
+    uint64_t position_max;
+    bool any_state;
+};
+
+const struct wire_status *member_status_of(const struct member *m, uint64_t id)
+{
+    if (id == m->config.id) return &m->self;
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (m->peer[i].id == id && m->peer[i].connected && m->peer[i].knows_status)
+            return &m->peer[i].status;
+    return NULL;
+}
+
+static void insert(struct seen *seen, uint64_t id, const struct wire_status *status)
+{
+    uint32_t at = seen->count++;
+    for (; at > 0 && seen->id[at - 1] > id; at--) {
+        seen->id[at] = seen->id[at - 1];
+        seen->status[at] = seen->status[at - 1];
+    }
+    seen->id[at] = id;
+    seen->status[at] = status;
+    if (!status->has_state) return;
+    seen->any_state = true;
+    if (status->position > seen->position_max) seen->position_max = status->position;
+}
+
+static void look(const struct member *m, struct seen *ret_seen)
+{
+    ret_seen->count = 0;
+    ret_seen->position_max = 0;
+    ret_seen->any_state = false;
+    insert(ret_seen, m->config.id, &m->self);
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (m->peer[i].connected && m->peer[i].knows_status)
+            insert(ret_seen, m->peer[i].id, &m->peer[i].status);
+}
+
+static bool is_ahead(const struct seen *seen, uint32_t i)
+{
+    return seen->status[i]->has_state && seen->status[i]->position == seen->position_max;
+}
+
+static uint64_t leader_of(const struct seen *seen)
+{
+    if (!seen->any_state) return 0;
+    uint64_t leaving = 0;
+    for (uint32_t i = 0; i < seen->count; i++) {
+        if (!is_ahead(seen, i)) continue;
+        if (!seen->status[i]->leaving) return seen->id[i];
+        if (leaving == 0) leaving = seen->id[i];
+    }
+    return leaving;
+}
+
+uint64_t member_leader(const struct member *m)
+{
+    struct seen seen;
+    look(m, &seen);
+    return leader_of(&seen);
+}
+
+bool member_is_speaker(const struct member *m)
+{
+    uint64_t leaving = 0;
+    for (uint32_t i = 0; i < m->last_compute.member_count; i++) {
+        uint64_t id = m->last_compute.member[i];
+        const struct wire_status *status = member_status_of(m, id);
+        if (status == NULL) continue;
+        if (!status->leaving) return id == m->config.id;
+        if (leaving == 0) leaving = id;
+    }
+    return leaving == m->config.id;
+}
+
+bool member_may_found(const struct member *m)
+{
+    struct seen seen;
+    look(m, &seen);
+    if (seen.any_state || !m->peers_settled || m->self.leaving) return false;
+    uint32_t connected = 1, willing = 0;
+    for (uint32_t i = 0; i < m->peer_count; i++) connected += m->peer[i].connected;
+    if (connected != seen.count) return false; /* somebody has not said yet what it has */
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < seen.count; i++) {
+        if (seen.status[i]->leaving) continue;
+        if (willing++ == 0) first = seen.id[i];
+    }
+    return willing >= m->config.gang && first == m->config.id;
+}
+
+static bool same_tag(const struct wire_tag *a, const struct wire_tag *b)
+{
+    return wire_tag_compare(a, b) == 0;
+}
+
+static bool compute_is_over(const struct member *m)
+{
+    const struct wire_turn *turn = &m->turn;
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        const struct wire_status *status = member_status_of(m, turn->member[i]);
+        if (status == NULL || same_tag(&status->broken, &turn->tag)) return true;
+        if (!status->has_state || status->position < turn->position) return true;
+        if (status->position == turn->position) continue;
+        if (!same_tag(&status->moved_by, &turn->tag)) return true;
+        moved++;
+    }
+    return moved == turn->member_count;
+}
+
+static bool sync_is_over(const struct member *m)
+{
+    const struct wire_turn *turn = &m->turn;
+    bool pending = false;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        const struct wire_status *status = member_status_of(m, turn->member[i]);
+        if (status == NULL) return true;
+        bool there = status->has_state && status->position >= turn->position;
+        if (turn->source[i] == GROUP_NOBODY && !there) return true; /* a source lost its state */
+        pending = pending || !there;
+    }
+    return !pending;
+}
+
+static bool turn_is_over(const struct member *m)
+{
+    if (m->turn.tag.turn == 0) return true;
+    switch ((enum turn_kind)m->turn.kind) {
+    case TURN_COMPUTE: return compute_is_over(m);
+    case TURN_SYNC: return sync_is_over(m);
+    case TURN_SAVE:
+        if (m->turn.tag.leader == m->config.id) return !m->save.active;
+        return member_status_of(m, m->turn.tag.leader) == NULL;
+    case TURN_FINISH: return false;
+    }
+    return true;
+}
+
+static void add_member(struct wire_turn *turn, uint64_t id)
+{
+    if (turn->member_count == GROUP_MEMBERS_MAX) return; /* the rest waits, see limits.h */
+    turn->source[turn->member_count] = GROUP_NOBODY;
+    turn->member[turn->member_count++] = id;
+}
+
+static bool is_behind(const struct seen *seen, uint32_t i)
+{
+    return !is_ahead(seen, i) && !seen->status[i]->leaving;
+}
+
+/* Those ahead, and with `behind` those behind. Leavers only when nobody else is ahead. */
+static void choose_members(const struct seen *seen, bool behind, struct wire_turn *turn)
+{
+    bool stayer_ahead = false;
+    for (uint32_t i = 0; i < seen->count; i++)
+        stayer_ahead = stayer_ahead || (is_ahead(seen, i) && !seen->status[i]->leaving);
+    for (uint32_t i = 0; i < seen->count; i++) {
+        bool source = is_ahead(seen, i) && (!seen->status[i]->leaving || !stayer_ahead);
+        if (source || (behind && is_behind(seen, i))) add_member(turn, seen->id[i]);
+    }
+}
+
+/* Sources take turns, so that several joiners load several peers. */
+static void choose_sources(const struct member *m, struct wire_turn *turn)
+{
+    uint32_t source[GROUP_MEMBERS_MAX], source_count = 0, next = 0;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        const struct wire_status *status = member_status_of(m, turn->member[i]);
+        if (status->has_state && status->position == turn->position) source[source_count++] = i;
+    }
+    ASSERT(source_count > 0);
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        const struct wire_status *status = member_status_of(m, turn->member[i]);
+        if (status->has_state && status->position == turn->position) continue;
+        bool keeps = turn->position == 0 && status->weights_hash == m->config.weights_hash;
+        turn->source[i] = (uint8_t)(keeps ? i : source[next++ % source_count]);
+    }
+}
+
+static bool same_members(const struct wire_turn *a, const struct wire_turn *b)
+{
+    return a->member_count == b->member_count &&
+           memcmp(a->member, b->member, a->member_count * sizeof a->member[0]) == 0;
+}
+
+static uint8_t index_of(const struct wire_turn *turn, uint64_t id)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        if (turn->member[i] == id) return (uint8_t)i;
+    return GROUP_NOBODY;
+}
+
+static void choose_owners(const struct member *m, struct wire_turn *turn)
+{
+    const struct wire_turn *last = &m->last_compute;
+    uint32_t slot_us[GROUP_MEMBERS_MAX], slots = m->config.slot_count;
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        slot_us[i] = member_status_of(m, turn->member[i])->slot_us;
+    turn->slot_count = slots;
+    if (last->tag.turn != 0 && last->position == turn->position) { /* redo: keep what is done */
+        for (uint32_t slot = 0; slot < slots; slot++)
+            turn->owner[slot] = index_of(turn, last->member[last->owner[slot]]);
+        turn->redone_slots =
+            last->redone_slots + slots_reassign(turn->owner, slots, slot_us, turn->member_count);
+        return;
+    }
+    if (turn->position % 2 == 1) turn->redone_slots = last->redone_slots + slots;
+    slots_assign(turn->owner, slots, slot_us, turn->member_count);
+    if (last->tag.turn != 0 && same_members(turn, last) &&
+        !slots_are_better(turn->owner, last->owner, slots, slot_us, turn->member_count))
+        memcpy(turn->owner, last->owner, slots);
+}
+
+static bool writes(const struct member *m)
+{
+    return m->save.active || m->saving || m->save_wanted;
+}
+
+static bool save_is_due(const struct member *m, uint64_t position)
+{
+    if (m->config.save_every == 0 || !m->config.has_store || writes(m)) return false;
+    if (position == 0 || position % 2 == 1 || m->saved_position == position) return false;
+    return position / 2 % m->config.save_every == 0;
+}
+
+static void plan_compute(const struct member *m, struct wire_turn *turn)
+{
+    const struct wire_turn *last = &m->last_compute;
+    bool same_step = last->tag.turn != 0 && last->position / 2 == turn->position / 2;
+    turn->kind = TURN_COMPUTE;
+    turn->attempt = same_step ? last->attempt + 1 : 1;
+    turn->generation =
+        last->tag.turn != 0 && same_members(turn, last) ? last->generation : m->generation_max + 1;
+    turn->save = save_is_due(m, turn->position);
+    choose_owners(m, turn);
+}
+
+/* Nothing more to compute, for good or because all are leaving: save once, then go. */
+static bool plan_end(const struct member *m, struct wire_turn *turn)
+{
+    bool wants_save =
+        m->config.has_store && turn->position > 0 && m->saved_position != turn->position;
+    if (writes(m)) return false; /* an earlier checkpoint must end first */
+    turn->kind = wants_save ? TURN_SAVE : TURN_FINISH;
+    turn->save = wants_save;
+    turn->generation = m->generation_max;
+    return true;
+}
+
+bool member_plan(const struct member *m, struct wire_turn *ret_turn)
+{
+    struct seen seen;
+    look(m, &seen);
+    if (leader_of(&seen) != m->config.id || !turn_is_over(m)) return false;
+    bool behind = false, stayers = false;
+    for (uint32_t i = 0; i < seen.count; i++) {
+        behind = behind || is_behind(&seen, i);
+        stayers = stayers || !seen.status[i]->leaving;
+    }
+    memset(ret_turn, 0, sizeof *ret_turn);
+    ret_turn->tag = (struct wire_tag){m->turn_max + 1, m->config.id};
+    ret_turn->position = seen.position_max;
+    choose_members(&seen, behind, ret_turn);
+    ASSERT(ret_turn->member_count > 0);
+    if (behind) {
+        ret_turn->kind = TURN_SYNC;
+        ret_turn->generation = m->generation_max;
+        choose_sources(m, ret_turn);
+        return true;
+    }
+    bool all_steps_done = seen.position_max == 2 * m->config.steps;
+    if (all_steps_done || (!stayers && seen.position_max % 2 == 0)) return plan_end(m, ret_turn);
+    plan_compute(m, ret_turn);
+    return true;
+}

@@ -1,0 +1,607 @@
+/* Groups of 1 to 16 workers through random joins, leaves, crashes (closed or silent), broken links,
+ * delays and leader deaths, on a virtual clock, with the real machine and the real reduction.
+ *
+ * Properties  Final weights have the bits of the one-worker run. Every mean holds each slot exactly
+ *             once. Every step is reported, always with the same loss. Everybody ends, in bounded
+ *             virtual time, after the trouble stops.
+ * Not modelled  Torn frames (transport tests and the fuzzer), partial partitions that never heal.
+ * Reproduce   worker_member_sim_test SEED
+ */
+#include "worker/core/member.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    NODES = 40, /* ever alive in one run */
+    ALIVE_MAX = 16,
+    TENSORS = 4, /* three params and the loss */
+    ELEMENTS = 300 + 5 + 70 + 1,
+    WEIGHTS = 2 * (ELEMENTS - 1), /* params, momentum */
+    BLOCKS = 5,
+    IN_FLIGHT = 4,
+    FRAME_MAX = 40000,
+    HEAP_MAX = 8192,
+};
+#define TROUBLE_US  INT64_C(40000000)
+#define REPORT_US   INT64_C(300000)
+#define DEADLINE_US INT64_C(400000000)
+
+enum occurrence_kind {
+    ON_TICK,
+    ON_FRAME,
+    ON_WORK,
+    ON_LINK_UP,
+    ON_LINK_DOWN,
+    ON_TROUBLE,
+    ON_WRITTEN
+};
+
+struct occurrence {
+    int64_t at_us;
+    uint64_t order;
+    enum occurrence_kind kind;
+    uint32_t node, peer, epoch; /* epoch: of the link, or of the node's work */
+    enum wire_kind frame;
+    size_t count;
+    uint8_t *bytes;
+};
+
+struct node {
+    bool alive, was;
+    struct member member;
+    float weights[WEIGHTS], initial[WEIGHTS], gradient[ELEMENTS];
+    int16_t scale[BLOCKS];
+    int64_t own[ELEMENTS], sum[ELEMENTS];
+    uint32_t own_peak[BLOCKS], sum_peak[BLOCKS], peak[BLOCKS];
+    uint8_t own_odd[BLOCKS], sum_odd[BLOCKS], own_special[ELEMENTS], sum_special[ELEMENTS];
+    struct transfer_segment segment[2];
+    uint8_t shadow[sizeof(float) * WEIGHTS + sizeof(int16_t) * BLOCKS];
+    uint32_t slot_us, work;
+    enum member_want doing;
+    struct {
+        float weights[WEIGHTS];
+        int16_t scale[BLOCKS];
+    } share;
+};
+
+struct link { /* one direction of one connection */
+    bool up;
+    uint32_t epoch, in_flight;
+    int64_t last_us; /* arrival of the frame before: order is kept */
+};
+
+struct world {
+    uint64_t random;
+    int64_t now_us;
+    uint64_t order;
+    uint32_t slots, steps, gang, node_count, save_every, heap_count;
+    bool calm, spiky;
+    struct layout layout;
+    uint64_t start[BLOCKS + 1];
+    uint32_t tensor_block[TENSORS + 1];
+    struct node node[NODES];
+    struct link link[NODES][NODES];
+    struct occurrence heap[HEAP_MAX];
+    bool reported[64], loss_known[64], store_full;
+    uint32_t reporter[64];
+    int64_t reporter_us[64];
+    float loss[64], final[WEIGHTS];
+    uint64_t store_position;
+    float store_weights[WEIGHTS];
+    int16_t store_scale[BLOCKS];
+    uint32_t done_count, crashes, joins, leaves, glitches, redone;
+    const char *wrong;
+};
+
+static uint64_t mix(uint64_t z)
+{
+    z += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint32_t below(struct world *w, uint32_t end)
+{
+    w->random = mix(w->random);
+    return (uint32_t)(w->random % end);
+}
+
+static bool earlier(const struct occurrence *a, const struct occurrence *b)
+{
+    return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order;
+}
+
+static void later(struct world *w, int64_t delay_us, struct occurrence o)
+{
+    assert_true(w->heap_count < HEAP_MAX);
+    o.at_us = w->now_us + delay_us;
+    o.order = w->order++;
+    uint32_t at = w->heap_count++;
+    for (; at > 0 && earlier(&o, &w->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        w->heap[at] = w->heap[(at - 1) / 2];
+    w->heap[at] = o;
+}
+
+static struct occurrence take(struct world *w)
+{
+    struct occurrence first = w->heap[0], last = w->heap[--w->heap_count];
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= w->heap_count) break;
+        if (child + 1 < w->heap_count && earlier(&w->heap[child + 1], &w->heap[child])) child++;
+        if (!earlier(&w->heap[child], &last)) break;
+        w->heap[at] = w->heap[child];
+        at = child;
+    }
+    w->heap[at] = last;
+    return first;
+}
+
+/* The tiny model: a gradient that depends on weights, step and slot, over many magnitudes. */
+static float compute(const struct world *w, const float *weights, uint64_t step, uint32_t slot,
+                     float *gradient)
+{
+    float loss = 0;
+    for (uint32_t i = 0; i < ELEMENTS - 1; i++) {
+        uint64_t bits = mix(mix(step * 1024 + slot) ^ i);
+        float noise = (float)(bits >> 40) * 0x1p-24f - 0.5f;
+        float size = i < 300 ? 1.0f : i < 305 ? 1e-9f : 1e4f;
+        if (w->spiky && step % 5 == 3 && i % 97 == 0) size *= 1e15f;
+        if (i % 64 == 0 && slot % 2 == 0) noise = 0;
+        gradient[i] = (noise + weights[i] * 0.1f) * size;
+        loss += weights[i] * weights[i];
+    }
+    gradient[ELEMENTS - 1] = loss;
+    return loss;
+}
+
+static void apply(float *weights, const float *mean)
+{
+    for (uint32_t i = 0; i < ELEMENTS - 1; i++) {
+        float *momentum = &weights[ELEMENTS - 1 + i];
+        *momentum = 0.9f * *momentum + mean[i];
+        weights[i] -= 0.01f * *momentum;
+    }
+}
+
+static uint64_t id_of(uint32_t index)
+{
+    return index + 1;
+}
+
+static struct member *member_of(struct world *w, uint32_t index)
+{
+    return &w->node[index].member;
+}
+
+static void pump(struct world *w, uint32_t from, bool flush)
+{
+    static _Alignas(16) uint8_t bytes[WIRE_PAYLOAD_MAX];
+    for (uint32_t to = 0; to < w->node_count; to++) {
+        struct link *link = &w->link[from][to];
+        while (link->up && (flush || link->in_flight < IN_FLIGHT)) {
+            struct occurrence o = {
+                .kind = ON_FRAME, .node = to, .peer = from, .epoch = link->epoch};
+            o.count = member_fill(member_of(w, from), id_of(to), bytes, &o.frame);
+            if (o.count == 0) break;
+            assert_true(o.count < FRAME_MAX);
+            o.bytes = malloc(o.count);
+            memcpy(o.bytes, bytes, o.count);
+            int64_t arrives = w->now_us + 20 + below(w, below(w, 8) == 0 ? 60000 : 400);
+            if (arrives <= link->last_us) arrives = link->last_us + 1;
+            link->last_us = arrives;
+            link->in_flight++;
+            later(w, arrives - w->now_us, o);
+        }
+    }
+}
+
+static void check_cover(struct world *w, const struct node *node)
+{
+    uint32_t slots = 0;
+    struct slot_set all = {0};
+    const struct exchange *x = &node->member.exchange;
+    for (uint32_t i = 0; i < x->member_count; i++) {
+        for (uint32_t s = 0; s < w->slots; s++) slots += slot_set_has(&x->link[i].slots, s);
+        slot_set_join(&all, &x->link[i].slots);
+    }
+    if (slots != w->slots || !slot_set_is_full(&all, w->slots)) w->wrong = "slots not covered once";
+}
+
+static void close_link(struct world *w, uint32_t a, uint32_t b)
+{
+    w->link[a][b].up = false;
+    w->link[a][b].epoch++;
+}
+
+static void quit(struct world *w, uint32_t index, bool done)
+{
+    struct node *node = &w->node[index];
+    pump(w, index, true);
+    node->alive = false;
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        if (!w->link[i][index].up) continue;
+        int64_t after = w->link[index][i].last_us - w->now_us;
+        later(
+            w, (after < 0 ? 0 : after) + 1,
+            (struct occurrence){
+                .kind = ON_LINK_DOWN, .node = i, .peer = index, .epoch = w->link[i][index].epoch});
+    }
+    if (!done) return;
+    w->done_count++;
+    if (memcmp(node->weights, w->final, sizeof w->final) != 0) w->wrong = "final bits differ";
+}
+
+/* Reports of a node that dies within REPORT_US are lost with it, as its agent's are. */
+static void take_commits(struct world *w, uint32_t index)
+{
+    struct member_commit commit;
+    while (member_take_commit(&w->node[index].member, &commit)) {
+        uint64_t step = commit.step;
+        bool known = w->loss_known[step];
+        if (known && memcmp(&w->loss[step], &commit.loss, 4) != 0)
+            w->wrong = "a step was reported with two losses";
+        if (w->reported[step]) continue;
+        if (w->reporter_us[step] == 0 || !w->node[w->reporter[step]].alive) {
+            w->reporter[step] = index;
+            w->reporter_us[step] = w->now_us;
+        }
+        w->loss_known[step] = true;
+        w->loss[step] = commit.loss;
+        w->redone += commit.turn.redone_slots;
+    }
+}
+
+/* A report counts once its reporter has lived REPORT_US longer. */
+static void settle_reports(struct world *w, uint32_t dying)
+{
+    for (uint32_t step = 0; step < w->steps; step++) {
+        if (w->reporter_us[step] == 0 || w->reporter[step] != dying) continue;
+        if (w->now_us - w->reporter_us[step] > REPORT_US)
+            w->reported[step] = true;
+        else if (!w->reported[step])
+            w->reporter_us[step] = 0;
+    }
+}
+
+static void take_manifest(struct world *w, struct node *node)
+{
+    struct member *m = &node->member;
+    if (!m->save.active || !m->save.manifest_due) return;
+    w->store_full = true;
+    w->store_position = 2 * m->save.step;
+    memcpy(w->store_weights, node->share.weights, sizeof w->store_weights);
+    memcpy(w->store_scale, node->share.scale, sizeof w->store_scale);
+    member_manifest_done(m);
+}
+
+/* What the shell does after every event. */
+static void serve(struct world *w, uint32_t index)
+{
+    struct node *node = &w->node[index];
+    struct member *m = &node->member;
+    if (!node->alive) return;
+    take_commits(w, index);
+    take_manifest(w, node);
+    enum member_want want = member_want(m);
+    if (m->parked && (want == MEMBER_WANT_EXIT_DONE || want == MEMBER_WANT_EXIT_LEFT)) {
+        quit(w, index, want == MEMBER_WANT_EXIT_DONE);
+        return;
+    }
+    if (m->parked && want != MEMBER_WANT_WAIT) {
+        member_unpark(m);
+        node->doing = want;
+        int64_t us = want == MEMBER_WANT_COMPUTE ? node->slot_us / 2 + below(w, node->slot_us)
+                                                 : 50 + below(w, 3000);
+        later(w, us, (struct occurrence){.kind = ON_WORK, .node = index, .epoch = node->work});
+    }
+    pump(w, index, false);
+}
+
+static void work_slot(struct world *w, struct node *node)
+{
+    struct member *m = &node->member;
+    struct quant_sum own = {node->own, node->own_peak, node->own_odd, node->own_special};
+    bool first;
+    uint32_t epoch = 0;
+    (void)compute(w, node->weights, m->self.position / 2, m->slot, node->gradient);
+    bool add = member_slot_begin(m, &first, &epoch);
+    if (add) quant_add(&w->layout, node->scale, node->gradient, first, &own);
+    member_slot_done(m, add, epoch, node->slot_us);
+}
+
+static void found(struct world *w, struct node *node)
+{
+    if (w->store_full) {
+        memcpy(node->weights, w->store_weights, sizeof node->weights);
+        memcpy(node->scale, w->store_scale, sizeof node->scale);
+    }
+    member_founded(&node->member, w->store_full ? w->store_position : 0);
+}
+
+static void work(struct world *w, uint32_t index)
+{
+    struct node *node = &w->node[index];
+    struct member *m = &node->member;
+    switch (node->doing) {
+    case MEMBER_WANT_FOUND: found(w, node); break;
+    case MEMBER_WANT_COMPUTE: work_slot(w, node); break;
+    case MEMBER_WANT_APPLY:
+        check_cover(w, node);
+        apply(node->weights, node->gradient);
+        member_applied(m);
+        break;
+    case MEMBER_WANT_SAVE:
+        memcpy(node->share.weights, node->weights, sizeof node->weights);
+        memcpy(node->share.scale, node->scale, sizeof node->scale);
+        member_save_taken(m);
+        later(w, 1000 + below(w, 300000), (struct occurrence){.kind = ON_WRITTEN, .node = index});
+        break;
+    case MEMBER_WANT_WAIT:
+    case MEMBER_WANT_EXIT_DONE:
+    case MEMBER_WANT_EXIT_LEFT: break;
+    }
+    (void)member_park(m);
+}
+
+static uint32_t alive_count(const struct world *w)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < w->node_count; i++) count += w->node[i].alive;
+    return count;
+}
+
+static void connect_nodes(struct world *w, uint32_t a, uint32_t b, int64_t delay_us)
+{
+    uint32_t epoch = ++w->link[a][b].epoch;
+    if (w->link[b][a].epoch > epoch) epoch = w->link[b][a].epoch;
+    w->link[a][b].epoch = w->link[b][a].epoch = epoch;
+    later(w, delay_us + below(w, 500),
+          (struct occurrence){.kind = ON_LINK_UP, .node = a, .peer = b, .epoch = epoch});
+    later(w, delay_us + below(w, 500),
+          (struct occurrence){.kind = ON_LINK_UP, .node = b, .peer = a, .epoch = epoch});
+}
+
+static void join(struct world *w)
+{
+    if (w->node_count == NODES || alive_count(w) == ALIVE_MAX) return;
+    uint32_t index = w->node_count++;
+    struct node *node = &w->node[index];
+    memset(node, 0, sizeof *node);
+    node->alive = node->was = true;
+    node->slot_us = 2000 + below(w, 60000);
+    for (uint32_t i = 0; i < ELEMENTS - 1; i++) node->weights[i] = (float)(i % 17) * 0.1f;
+    for (uint32_t b = 0; b < BLOCKS; b++) node->scale[b] = QUANT_SCALE_UNSET;
+    node->segment[0] = (struct transfer_segment){(uint8_t *)node->weights, sizeof node->weights};
+    node->segment[1] = (struct transfer_segment){(uint8_t *)node->scale, sizeof node->scale};
+    struct member_config config = {
+        .id = id_of(index),
+        .steps = w->steps,
+        .weights_hash = 7,
+        .slot_count = w->slots,
+        .gang = w->gang,
+        .save_every = w->save_every,
+        .has_store = w->save_every != 0,
+        .layout = &w->layout,
+        .scale = node->scale,
+        .own = {node->own, node->own_peak, node->own_odd, node->own_special},
+        .sum = {node->sum, node->sum_peak, node->sum_odd, node->sum_special},
+        .mean = node->gradient,
+        .peak = node->peak,
+        .state = {node->segment, 2, sizeof node->weights + sizeof node->scale},
+        .shadow = node->shadow,
+    };
+    member_init(&node->member, &config);
+    member_start(&node->member, w->now_us);
+    (void)member_park(&node->member);
+    for (uint32_t i = 0; i < index; i++)
+        if (w->node[i].alive) connect_nodes(w, index, i, 1000 + below(w, 30000));
+    later(w, below(w, 250000), (struct occurrence){.kind = ON_TICK, .node = index});
+    w->joins++;
+}
+
+/* closed: the kernel tells the peers; otherwise they must notice the silence. */
+static void crash(struct world *w, uint32_t index, bool closed)
+{
+    settle_reports(w, index);
+    w->node[index].alive = false;
+    w->crashes++;
+    for (uint32_t i = 0; i < w->node_count; i++)
+        if (closed && w->link[i][index].up)
+            later(w, below(w, 50000),
+                  (struct occurrence){.kind = ON_LINK_DOWN,
+                                      .node = i,
+                                      .peer = index,
+                                      .epoch = w->link[i][index].epoch});
+}
+
+static void trouble(struct world *w)
+{
+    uint32_t what = below(w, 10), victim = below(w, w->node_count);
+    struct node *node = &w->node[victim];
+    if (alive_count(w) < w->gang) what = 0;
+    if (w->now_us > TROUBLE_US) {
+        w->calm = true;
+        while (alive_count(w) < w->gang && w->node_count < NODES) join(w);
+        return;
+    }
+    if (what < 3)
+        join(w);
+    else if (what < 6 && node->alive && alive_count(w) > 1)
+        crash(w, victim, below(w, 3) != 0);
+    else if (what < 7 && node->alive && w->node_count < NODES - 4) {
+        member_leave(&node->member);
+        w->leaves++;
+        serve(w, victim);
+    } else if (what < 9) {
+        uint32_t other = below(w, w->node_count);
+        if (other != victim && w->link[victim][other].up && w->link[other][victim].up) {
+            uint32_t epoch = w->link[victim][other].epoch;
+            later(w, 0,
+                  (struct occurrence){
+                      .kind = ON_LINK_DOWN, .node = victim, .peer = other, .epoch = epoch});
+            later(w, below(w, 3000),
+                  (struct occurrence){
+                      .kind = ON_LINK_DOWN, .node = other, .peer = victim, .epoch = epoch});
+            w->glitches++;
+        }
+    }
+    if (w->node_count > NODES - 4) w->now_us = TROUBLE_US + 1; /* nobody left to join: stop */
+    later(w, 20000 + below(w, 1500000), (struct occurrence){.kind = ON_TROUBLE});
+}
+
+static void tick(struct world *w, uint32_t index)
+{
+    struct node *node = &w->node[index];
+    member_tick(&node->member, w->now_us);
+    member_peers_settled(&node->member, true);
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        if (w->link[index][i].up && member_peer_is_silent(&node->member, id_of(i))) {
+            close_link(w, index, i);
+            member_peer_down(&node->member, id_of(i));
+        }
+        bool apart = i < index && !w->link[index][i].up && !w->link[i][index].up;
+        if (apart && w->node[i].alive && below(w, 2) == 0) connect_nodes(w, index, i, 1000);
+    }
+    later(w, 250000, (struct occurrence){.kind = ON_TICK, .node = index});
+}
+
+static void frame(struct world *w, const struct occurrence *o)
+{
+    w->link[o->peer][o->node].in_flight -= w->link[o->peer][o->node].epoch == o->epoch;
+    if (!w->link[o->node][o->peer].up || w->link[o->node][o->peer].epoch != o->epoch) return;
+    if (!member_frame(member_of(w, o->node), id_of(o->peer), o->frame, o->bytes, o->count,
+                      w->now_us))
+        w->wrong = "a correct peer was called unsound";
+    if (w->node[o->peer].alive) serve(w, o->peer); /* room on the link */
+}
+
+static void happen(struct world *w, const struct occurrence *o)
+{
+    struct node *node = &w->node[o->node];
+    if (o->kind == ON_TROUBLE) {
+        trouble(w);
+        return;
+    }
+    if (!node->alive) return;
+    struct link *link = &w->link[o->node][o->peer];
+    switch (o->kind) {
+    case ON_TICK: tick(w, o->node); break;
+    case ON_FRAME: frame(w, o); break;
+    case ON_WORK: work(w, o->node); break;
+    case ON_LINK_UP:
+        if (link->up || link->epoch != o->epoch) break;
+        *link = (struct link){.up = true, .epoch = o->epoch, .last_us = w->now_us};
+        assert_true(member_peer_up(&node->member, id_of(o->peer), w->now_us));
+        break;
+    case ON_LINK_DOWN:
+        if (!link->up || link->epoch != o->epoch) break;
+        link->up = false;
+        member_peer_down(&node->member, id_of(o->peer));
+        break;
+    case ON_WRITTEN: member_shard_written(&node->member, below(w, 10) != 0, 1, 1); break;
+    case ON_TROUBLE: break;
+    }
+    serve(w, o->node);
+}
+
+static void world_init(struct world *w, uint64_t seed)
+{
+    memset(w, 0, sizeof *w);
+    w->random = seed;
+    const uint64_t counts[TENSORS] = {300, 5, 70, 1};
+    layout_init(&w->layout, counts, TENSORS, w->start, w->tensor_block);
+    assert_int_equal(w->layout.block_count, BLOCKS);
+    w->slots = (uint32_t[]){1, 4, 8, 13, 32}[below(w, 5)];
+    w->steps = 10 + below(w, 30);
+    w->spiky = below(w, 3) == 0;
+    w->save_every = below(w, 2) * (2 + below(w, 6));
+}
+
+/* The run everything is compared with: no group, plain arithmetic of quant.h. */
+static void reference(struct world *w)
+{
+    static struct node n;
+    memset(&n, 0, sizeof n);
+    struct quant_sum own = {n.own, n.own_peak, n.own_odd, n.own_special};
+    for (uint32_t i = 0; i < ELEMENTS - 1; i++) n.weights[i] = (float)(i % 17) * 0.1f;
+    for (uint32_t b = 0; b < BLOCKS; b++) n.scale[b] = QUANT_SCALE_UNSET;
+    for (uint64_t step = 0; step < w->steps;) {
+        for (uint32_t slot = w->slots; slot-- > 0;) {
+            (void)compute(w, n.weights, step, slot, n.gradient);
+            quant_add(&w->layout, n.scale, n.gradient, slot == w->slots - 1, &own);
+        }
+        for (uint32_t b = 0; b < BLOCKS; b++)
+            quant_mean(n.own + w->start[b], n.own_odd[b] != 0 ? n.own_special + w->start[b] : NULL,
+                       w->start[b + 1] - w->start[b], n.scale[b], w->slots,
+                       n.gradient + w->start[b]);
+        if (!quant_rescale(&w->layout, n.own_peak, n.scale)) continue;
+        apply(n.weights, n.gradient);
+        step++;
+    }
+    memcpy(w->final, n.weights, sizeof w->final);
+}
+
+static const char *run(struct world *w, uint64_t seed, bool quiet)
+{
+    world_init(w, seed);
+    reference(w);
+    uint32_t first = 1 + below(w, ALIVE_MAX);
+    w->gang = 1 + below(w, first < 4 ? first : 4);
+    for (uint32_t i = 0; i < first; i++) join(w);
+    if (!quiet) later(w, below(w, 2000000), (struct occurrence){.kind = ON_TROUBLE});
+    bool ever = true;
+    while (ever && w->wrong == NULL && w->heap_count > 0 && w->now_us < DEADLINE_US) {
+        struct occurrence o = take(w);
+        if (o.at_us > w->now_us) w->now_us = o.at_us;
+        happen(w, &o);
+        free(o.bytes);
+        ever = w->done_count == 0 || alive_count(w) > 0;
+    }
+    while (w->heap_count > 0) free(take(w).bytes);
+    if (w->wrong != NULL) return w->wrong;
+    if (w->done_count == 0) return "nobody finished";
+    if (alive_count(w) > 0) return "somebody did not end";
+    for (uint32_t step = 0; step < w->steps; step++)
+        if (!w->reported[step] && w->reporter_us[step] == 0) return "a step was never reported";
+    return NULL;
+}
+
+static uint64_t first_seed = 1, seed_count = 1000;
+
+static void any_schedule_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static struct world w;
+    uint64_t crashes = 0, leaves = 0, glitches = 0, redone = 0, joins = 0;
+    for (uint64_t seed = first_seed; seed < first_seed + seed_count; seed++) {
+        const char *wrong = run(&w, seed, seed % 10 == 0);
+        if (wrong != NULL)
+            print_error("seed %llu: %s (at %lld us, %u slots, %u steps, %u joins, %u crashes)\n",
+                        (unsigned long long)seed, wrong, (long long)w.now_us, w.slots, w.steps,
+                        w.joins, w.crashes);
+        assert_null(wrong);
+        crashes += w.crashes, leaves += w.leaves, glitches += w.glitches, redone += w.redone;
+        joins += w.joins;
+    }
+    print_message("%llu schedules: %llu joins, %llu crashes, %llu leaves, %llu broken links, "
+                  "%llu slots redone\n",
+                  (unsigned long long)seed_count, (unsigned long long)joins,
+                  (unsigned long long)crashes, (unsigned long long)leaves,
+                  (unsigned long long)glitches, (unsigned long long)redone);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) first_seed = strtoull(argv[1], NULL, 10), seed_count = 1;
+    if (argc > 2) seed_count = strtoull(argv[2], NULL, 10);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_schedule_gives_the_same_bits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* The sides of member.c that face the computing thread, the writer of files and the sockets. */
+#include "core/assert.h"
+#include "worker/core/member.h"
+#include <string.h>
+
+static bool computes(const struct member *m)
+{
+    return m->exchange.begun && !m->exchange.ready && !m->committing &&
+           m->turn.kind == TURN_COMPUTE && m->self.position == m->turn.position;
+}
+
+enum member_want member_want(const struct member *m)
+{
+    if (m->exit != 0) return m->exit;
+    if (m->founding) return MEMBER_WANT_FOUND;
+    if (m->save_wanted && !m->saving) return MEMBER_WANT_SAVE;
+    if (m->committing) return MEMBER_WANT_APPLY;
+    if (computes(m) && !slot_set_is_within(&m->mine, &m->done)) return MEMBER_WANT_COMPUTE;
+    return MEMBER_WANT_WAIT;
+}
+
+enum member_want member_park(struct member *m)
+{
+    m->parked = true;
+    member_settle(m);
+    return member_want(m);
+}
+
+void member_unpark(struct member *m)
+{
+    ASSERT(m->parked);
+    enum member_want want = member_want(m);
+    ASSERT(want != MEMBER_WANT_WAIT);
+    m->parked = false;
+    if (want != MEMBER_WANT_COMPUTE) return;
+    for (m->slot = 0; !slot_set_has(&m->mine, m->slot) || slot_set_has(&m->done, m->slot);)
+        m->slot++;
+    ASSERT(m->slot < m->config.slot_count);
+    m->slot_is_out = true;
+}
+
+void member_founded(struct member *m, uint64_t position)
+{
+    ASSERT(m->founding);
+    ASSERT(position <= 2 * m->config.steps);
+    m->founding = false;
+    m->saved_position = position;
+    m->self.has_state = 1;
+    m->self.position = position;
+    m->self.moved_by = (struct wire_tag){0};
+    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
+    member_settle(m);
+}
+
+bool member_slot_is_void(const struct member *m)
+{
+    return !m->slot_is_out || !computes(m) || !slot_set_has(&m->mine, m->slot) || m->exit != 0;
+}
+
+bool member_slot_begin(const struct member *m, bool *ret_first, uint32_t *ret_epoch)
+{
+    if (member_slot_is_void(m)) return false;
+    *ret_first = slot_set_is_empty(&m->done);
+    *ret_epoch = m->sums_epoch;
+    return true;
+}
+
+void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t took_us)
+{
+    ASSERT(m->slot_is_out);
+    m->slot_is_out = false;
+    if (took_us == 0) took_us = 1; /* 0 means unknown */
+    if (took_us > UINT32_MAX / 4) took_us = UINT32_MAX / 4;
+    uint32_t old_us = m->self.slot_us;
+    m->self.slot_us = old_us == 0 ? (uint32_t)took_us : (3 * old_us + (uint32_t)took_us) / 4;
+    if (added && epoch == m->sums_epoch) {
+        slot_set_add(&m->done, m->slot);
+        if (!slot_set_is_within(&m->done, &m->mine)) { /* the owner changed meanwhile */
+            m->done = (struct slot_set){0};
+            m->sums_epoch++;
+        }
+    }
+    member_settle(m);
+}
+
+void member_applied(struct member *m)
+{
+    ASSERT(m->committing);
+    ASSERT(!m->parked);
+    bool fitted = quant_rescale(m->config.layout, m->config.peak, m->config.scale);
+    ASSERT(fitted);
+    m->committing = false;
+    m->self.position = 2 * (m->commit.step + 1);
+    m->self.moved_by = m->commit.turn.tag;
+    m->done = (struct slot_set){0};
+    m->sums_epoch++;
+    m->log[m->log_end++ % MEMBER_LOG_MAX] = m->commit;
+    if (!m->was_speaker) m->log_next = m->log_end;
+    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
+    member_settle(m);
+}
+
+void member_repeat_log(struct member *m, uint64_t count)
+{
+    uint64_t first = m->log_end > count ? m->log_end - count : 0;
+    if (first < m->log_next) m->log_next = first;
+}
+
+bool member_take_commit(struct member *m, struct member_commit *ret_commit)
+{
+    if (m->log_end - m->log_next > MEMBER_LOG_MAX) m->log_next = m->log_end - MEMBER_LOG_MAX;
+    if (m->log_next == m->log_end) return false;
+    *ret_commit = m->log[m->log_next++ % MEMBER_LOG_MAX];
+    return true;
+}
+
+void member_leave(struct member *m)
+{
+    if (m->self.leaving) return;
+    m->self.leaving = 1;
+    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
+    member_settle(m);
+}
+
+void member_save_taken(struct member *m)
+{
+    ASSERT(m->save_wanted);
+    m->save_wanted = false;
+    m->saving = true;
+    m->writing_turn = m->save_turn;
+    member_settle(m);
+}
+
+void member_note_shard(struct member *m, const struct wire_shard *shard)
+{
+    ASSERT(m->save.active);
+    ASSERT(shard->index < m->save.turn.member_count);
+    m->save.shard[shard->index] = (struct member_shard){
+        .known = true, .ok = shard->ok, .bytes = shard->bytes, .checksum = shard->checksum};
+    bool all_ok = true;
+    for (uint32_t i = 0; i < m->save.turn.member_count; i++) {
+        if (!m->save.shard[i].known) return;
+        all_ok = all_ok && m->save.shard[i].ok;
+    }
+    if (all_ok) {
+        m->save.manifest_due = true;
+        return;
+    }
+    m->save.active = false;
+    m->save.failed = true;
+    m->saved_position = 2 * m->save.step; /* tried: the disk is full or the like */
+}
+
+void member_shard_written(struct member *m, bool ok, uint64_t bytes, uint64_t checksum)
+{
+    ASSERT(m->saving);
+    m->saving = false;
+    uint32_t index = 0;
+    while (m->writing_turn.member[index] != m->config.id) index++;
+    m->shard = (struct wire_shard){.tag = m->writing_turn.tag,
+                                   .step = m->writing_turn.position / 2,
+                                   .bytes = bytes,
+                                   .checksum = checksum,
+                                   .index = index,
+                                   .ok = ok};
+    if (m->writing_turn.tag.leader != m->config.id) {
+        for (uint32_t i = 0; i < m->peer_count; i++)
+            if (m->peer[i].id == m->writing_turn.tag.leader) m->peer[i].shard_due = true;
+    } else if (m->save.active && wire_tag_compare(&m->save.turn.tag, &m->shard.tag) == 0) {
+        member_note_shard(m, &m->shard);
+    }
+    member_settle(m);
+}
+
+void member_manifest_done(struct member *m)
+{
+    ASSERT(m->save.active);
+    m->save.active = false;
+    m->saved_position = 2 * m->save.step;
+    member_settle(m);
+}
+
+static size_t fill_fetch(const struct member *m, uint8_t *bytes)
+{
+    struct wire_cursor cursor = {.at = bytes, .end = bytes + WIRE_PAYLOAD_MAX};
+    wire_write_tag(&cursor, &m->turn.tag);
+    return (size_t)(cursor.at - bytes);
+}
+
+/* Small frames: levels, so several changes travel as one frame. */
+static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *bytes,
+                         enum wire_kind *ret_kind)
+{
+    if (peer->status_due) {
+        peer->status_due = false;
+        *ret_kind = WIRE_STATUS;
+        return wire_put_status(bytes, &m->self);
+    }
+    bool ours = m->turn.tag.leader == m->config.id; /* or superseded since it became due */
+    if (peer->turn_due && ours) {
+        peer->turn_due = false;
+        *ret_kind = WIRE_TURN;
+        return wire_put_turn(bytes, &m->turn);
+    }
+    if (peer->shard_due) {
+        peer->shard_due = false;
+        *ret_kind = WIRE_SHARD;
+        return wire_put_shard(bytes, &m->shard);
+    }
+    return 0;
+}
+
+/* Data of a turn goes only to those who have taken that turn: it could not be placed otherwise. */
+static size_t fill_data(struct member *m, struct member_peer *peer, uint8_t *bytes,
+                        enum wire_kind *ret_kind)
+{
+    bool same_turn = wire_tag_compare(&peer->status.turn, &m->turn.tag) == 0;
+    if (!same_turn || m->turn.tag.turn == 0) return 0;
+    if (peer->fetch_due) {
+        peer->fetch_due = false;
+        *ret_kind = WIRE_FETCH;
+        return fill_fetch(m, bytes);
+    }
+    if (peer->out.active && m->parked && m->self.position == m->turn.position) {
+        *ret_kind = WIRE_STATE;
+        return transfer_fill(&peer->out, &m->config.state, &m->turn.tag, bytes);
+    }
+    if (!m->exchange.ready || wire_tag_compare(&m->exchange.tag, &m->turn.tag) != 0) return 0;
+    for (uint32_t i = 0; i < m->turn.member_count; i++)
+        if (m->turn.member[i] == peer->id) return exchange_fill(&m->exchange, i, bytes, ret_kind);
+    return 0;
+}
+
+size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        if (peer->id != id || !peer->connected) continue;
+        size_t count = fill_order(m, peer, bytes, ret_kind);
+        if (count == 0 && peer->knows_status) count = fill_data(m, peer, bytes, ret_kind);
+        return count;
+    }
+    return 0;
+}

@@ -1,0 +1,58 @@
+/* Streaming the whole training state from one member to another, verified by a hash.
+ *
+ * Role       Pure. State is a list of memory segments seen as one run of bytes: weights, then
+ *            scales. The receiver fills a shadow first and copies it over only when the hash at the
+ *            end agrees, so a source that dies half way costs nothing.
+ * Wire       STATE: tag, offset, total, hash (of all bytes, in the last piece, else 0), bytes.
+ */
+#ifndef SHOAL_WORKER_CORE_TRANSFER_H
+#define SHOAL_WORKER_CORE_TRANSFER_H
+
+#include "worker/core/wire.h"
+
+struct transfer_segment {
+    uint8_t *bytes;
+    uint64_t count;
+};
+
+struct transfer_state {
+    const struct transfer_segment *segment;
+    uint32_t segment_count;
+    uint64_t total_bytes;
+};
+
+/* Four lanes of multiply and rotate over 8-byte words; fed in pieces, any split, same value. */
+struct transfer_hash {
+    uint64_t lane[4], count_bytes;
+    uint8_t tail[8];
+};
+void transfer_hash_init(struct transfer_hash *hash);
+void transfer_hash_add(struct transfer_hash *hash, const uint8_t *bytes, uint64_t count);
+uint64_t transfer_hash_end(const struct transfer_hash *hash);
+
+struct transfer_out {
+    bool active;
+    uint64_t offset;
+    struct transfer_hash hash;
+};
+
+struct transfer_in {
+    bool active;
+    uint64_t offset;
+    struct transfer_hash hash;
+    uint8_t *shadow; /* total_bytes, the caller's */
+};
+
+void transfer_send(struct transfer_out *out);
+void transfer_receive(struct transfer_in *in);
+
+/* Next payload, 0: all sent. */
+size_t transfer_fill(struct transfer_out *out, const struct transfer_state *state,
+                     const struct wire_tag *tag, uint8_t *bytes);
+
+enum transfer_result { TRANSFER_BAD = 1, TRANSFER_MORE, TRANSFER_DONE };
+/* A payload of the right tag. DONE: the state is in place. BAD: drop the peer. */
+enum transfer_result transfer_take(struct transfer_in *in, const struct transfer_state *state,
+                                   const uint8_t *bytes, size_t count);
+
+#endif

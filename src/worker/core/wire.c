@@ -1,0 +1,250 @@
+#include "worker/core/wire.h"
+#include "core/assert.h"
+#include <string.h>
+
+#define MAGIC UINT32_C(0x314c4853) /* "SHL1" */
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are copied as they lie");
+
+int wire_tag_compare(const struct wire_tag *a, const struct wire_tag *b)
+{
+    if (a->turn != b->turn) return a->turn < b->turn ? -1 : 1;
+    if (a->leader != b->leader) return a->leader < b->leader ? -1 : 1;
+    return 0;
+}
+
+void wire_write(struct wire_cursor *cursor, const void *bytes, size_t count)
+{
+    ASSERT((size_t)(cursor->end - cursor->at) >= count);
+    if (count > 0) memcpy(cursor->at, bytes, count);
+    cursor->at += count;
+}
+
+const uint8_t *wire_read(struct wire_cursor *cursor, size_t count)
+{
+    if (cursor->failed || (size_t)(cursor->end - cursor->at) < count) {
+        cursor->failed = true;
+        return NULL;
+    }
+    const uint8_t *bytes = cursor->at;
+    cursor->at += count;
+    return bytes;
+}
+
+void wire_write_u32(struct wire_cursor *cursor, uint32_t value)
+{
+    wire_write(cursor, &value, sizeof value);
+}
+
+void wire_write_u64(struct wire_cursor *cursor, uint64_t value)
+{
+    wire_write(cursor, &value, sizeof value);
+}
+
+uint32_t wire_read_u32(struct wire_cursor *cursor)
+{
+    uint32_t value = 0;
+    const uint8_t *bytes = wire_read(cursor, sizeof value);
+    if (bytes != NULL) memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+uint64_t wire_read_u64(struct wire_cursor *cursor)
+{
+    uint64_t value = 0;
+    const uint8_t *bytes = wire_read(cursor, sizeof value);
+    if (bytes != NULL) memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+void wire_write_tag(struct wire_cursor *cursor, const struct wire_tag *tag)
+{
+    wire_write_u64(cursor, tag->turn);
+    wire_write_u64(cursor, tag->leader);
+}
+
+struct wire_tag wire_read_tag(struct wire_cursor *cursor)
+{
+    uint64_t turn = wire_read_u64(cursor), leader = wire_read_u64(cursor);
+    return (struct wire_tag){turn, leader};
+}
+
+struct wire_cursor wire_reader(const uint8_t *bytes, size_t count)
+{
+    uint8_t *at = (uint8_t *)(uintptr_t)bytes; /* read only through this cursor */
+    return (struct wire_cursor){.at = at, .end = at + count};
+}
+
+static struct wire_cursor writer(uint8_t *bytes)
+{
+    return (struct wire_cursor){.at = bytes, .end = bytes + WIRE_PAYLOAD_MAX};
+}
+
+static bool ended_well(const struct wire_cursor *cursor)
+{
+    return !cursor->failed && cursor->at == cursor->end;
+}
+
+static uint32_t header_check(uint32_t kind, uint32_t payload_bytes)
+{
+    return (kind * UINT32_C(0x9e3779b1) ^ payload_bytes) * UINT32_C(0x85ebca6b) ^ MAGIC;
+}
+
+void wire_put_header(uint8_t *bytes, enum wire_kind kind, uint32_t payload_bytes)
+{
+    ASSERT(payload_bytes <= WIRE_PAYLOAD_MAX);
+    uint32_t words[4] = {MAGIC, kind, payload_bytes, header_check(kind, payload_bytes)};
+    memcpy(bytes, words, sizeof words);
+}
+
+bool wire_get_header(const uint8_t *bytes, enum wire_kind *ret_kind, uint32_t *ret_payload_bytes)
+{
+    uint32_t words[4];
+    memcpy(words, bytes, sizeof words);
+    if (words[0] != MAGIC || words[3] != header_check(words[1], words[2])) return false;
+    if (words[1] == 0 || words[1] >= WIRE_KIND_END || words[2] > WIRE_PAYLOAD_MAX) return false;
+    *ret_kind = (enum wire_kind)words[1];
+    *ret_payload_bytes = words[2];
+    return true;
+}
+
+size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello)
+{
+    struct wire_cursor cursor = writer(bytes);
+    wire_write_u32(&cursor, hello->version);
+    wire_write_u64(&cursor, hello->job);
+    wire_write_u64(&cursor, hello->worker);
+    wire_write_u64(&cursor, hello->incarnation);
+    wire_write_u64(&cursor, hello->identity);
+    wire_write(&cursor, hello->token, sizeof hello->token);
+    return (size_t)(cursor.at - bytes);
+}
+
+bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_hello)
+{
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    struct wire_hello hello = {.version = wire_read_u32(&cursor)};
+    hello.job = wire_read_u64(&cursor);
+    hello.worker = wire_read_u64(&cursor);
+    hello.incarnation = wire_read_u64(&cursor);
+    hello.identity = wire_read_u64(&cursor);
+    const uint8_t *token = wire_read(&cursor, sizeof hello.token);
+    if (token == NULL || !ended_well(&cursor)) return false;
+    memcpy(hello.token, token, sizeof hello.token);
+    *ret_hello = hello;
+    return true;
+}
+
+size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
+{
+    struct wire_cursor cursor = writer(bytes);
+    wire_write_u32(&cursor, (uint32_t)status->has_state | (uint32_t)status->leaving << 1);
+    wire_write_u32(&cursor, status->slot_us);
+    wire_write_u64(&cursor, status->position);
+    wire_write_u64(&cursor, status->generation);
+    wire_write_u64(&cursor, status->weights_hash);
+    wire_write_tag(&cursor, &status->turn);
+    wire_write_tag(&cursor, &status->moved_by);
+    wire_write_tag(&cursor, &status->broken);
+    return (size_t)(cursor.at - bytes);
+}
+
+bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret_status)
+{
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    uint32_t flags = wire_read_u32(&cursor);
+    struct wire_status status = {.has_state = flags & 1, .leaving = flags >> 1 & 1};
+    status.slot_us = wire_read_u32(&cursor);
+    status.position = wire_read_u64(&cursor);
+    status.generation = wire_read_u64(&cursor);
+    status.weights_hash = wire_read_u64(&cursor);
+    status.turn = wire_read_tag(&cursor);
+    status.moved_by = wire_read_tag(&cursor);
+    status.broken = wire_read_tag(&cursor);
+    if (!ended_well(&cursor) || flags > 3) return false;
+    *ret_status = status;
+    return true;
+}
+
+size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn)
+{
+    struct wire_cursor cursor = writer(bytes);
+    wire_write_tag(&cursor, &turn->tag);
+    wire_write_u64(&cursor, turn->generation);
+    wire_write_u64(&cursor, turn->position);
+    wire_write_u32(&cursor, turn->attempt);
+    wire_write_u32(&cursor, turn->redone_slots);
+    wire_write_u32(&cursor, turn->member_count);
+    wire_write_u32(&cursor, turn->slot_count);
+    wire_write_u32(&cursor, (uint32_t)turn->kind | (uint32_t)turn->save << 8);
+    wire_write(&cursor, turn->member, turn->member_count * sizeof turn->member[0]);
+    wire_write(&cursor, turn->source, turn->member_count);
+    wire_write(&cursor, turn->owner, turn->slot_count);
+    return (size_t)(cursor.at - bytes);
+}
+
+static bool turn_is_sound(const struct wire_turn *turn)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        if (i > 0 && turn->member[i] <= turn->member[i - 1]) return false;
+        if (turn->source[i] != GROUP_NOBODY && turn->source[i] >= turn->member_count) return false;
+    }
+    for (uint32_t slot = 0; slot < turn->slot_count; slot++)
+        if (turn->owner[slot] >= turn->member_count) return false;
+    return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_FINISH && turn->save <= 1;
+}
+
+bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn)
+{
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    struct wire_turn turn = {.tag = wire_read_tag(&cursor)};
+    turn.generation = wire_read_u64(&cursor);
+    turn.position = wire_read_u64(&cursor);
+    turn.attempt = wire_read_u32(&cursor);
+    turn.redone_slots = wire_read_u32(&cursor);
+    turn.member_count = wire_read_u32(&cursor);
+    turn.slot_count = wire_read_u32(&cursor);
+    uint32_t kind = wire_read_u32(&cursor);
+    if (cursor.failed || turn.member_count == 0 || turn.member_count > GROUP_MEMBERS_MAX ||
+        turn.slot_count > GROUP_SLOTS_MAX || kind > UINT16_MAX)
+        return false;
+    turn.kind = (uint8_t)kind;
+    turn.save = (uint8_t)(kind >> 8);
+    const uint8_t *member = wire_read(&cursor, turn.member_count * sizeof turn.member[0]);
+    const uint8_t *source = wire_read(&cursor, turn.member_count);
+    const uint8_t *owner = wire_read(&cursor, turn.slot_count);
+    if (!ended_well(&cursor)) return false;
+    memcpy(turn.member, member, turn.member_count * sizeof turn.member[0]);
+    memcpy(turn.source, source, turn.member_count);
+    memcpy(turn.owner, owner, turn.slot_count);
+    if (!turn_is_sound(&turn)) return false;
+    *ret_turn = turn;
+    return true;
+}
+
+size_t wire_put_shard(uint8_t *bytes, const struct wire_shard *shard)
+{
+    struct wire_cursor cursor = writer(bytes);
+    wire_write_tag(&cursor, &shard->tag);
+    wire_write_u64(&cursor, shard->step);
+    wire_write_u64(&cursor, shard->bytes);
+    wire_write_u64(&cursor, shard->checksum);
+    wire_write_u32(&cursor, shard->index);
+    wire_write_u32(&cursor, shard->ok);
+    return (size_t)(cursor.at - bytes);
+}
+
+bool wire_get_shard(const uint8_t *bytes, size_t count, struct wire_shard *ret_shard)
+{
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    struct wire_shard shard = {.tag = wire_read_tag(&cursor)};
+    shard.step = wire_read_u64(&cursor);
+    shard.bytes = wire_read_u64(&cursor);
+    shard.checksum = wire_read_u64(&cursor);
+    shard.index = wire_read_u32(&cursor);
+    uint32_t ok = wire_read_u32(&cursor);
+    if (!ended_well(&cursor) || ok > 1 || shard.index >= GROUP_MEMBERS_MAX) return false;
+    shard.ok = (uint8_t)ok;
+    *ret_shard = shard;
+    return true;
+}

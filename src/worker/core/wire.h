@@ -1,0 +1,111 @@
+/* Bytes between peers: frames and the messages in them.
+ *
+ * Role       Pure. Little-endian, field by field; every decoder checks every length and range and
+ *            never asserts on what it reads.
+ * Frame      16 bytes of header (magic, kind, 0, payload length, check word), then the payload of
+ *            at most WIRE_PAYLOAD_MAX bytes. A wrong header ends the connection.
+ * Tags       Every order of a leader is a turn, named by (turn, leader): `turn` grows by each
+ *            order, the leader's id breaks ties. Data frames carry the tag they belong to; anything
+ *            older than the receiver's own turn is dropped.
+ * Position   What the weights are: 2 * steps applied, plus 1 once the scales of the step in work
+ *            have been corrected (then the step is redone, quant.h). Weights are a function of the
+ *            position alone, so a higher one is always the truth.
+ */
+#ifndef SHOAL_WORKER_CORE_WIRE_H
+#define SHOAL_WORKER_CORE_WIRE_H
+
+#include "worker/core/slots.h"
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_HEADER_BYTES = 16,
+    WIRE_PIECE_BLOCKS = 128,
+    WIRE_PAYLOAD_MAX = 512 * 1024,
+    WIRE_TOKEN_BYTES = 128,
+    WIRE_STATE_PIECE_BYTES = 256 * 1024,
+};
+
+enum wire_kind {
+    WIRE_HELLO = 1, /* first on a connection, both ways */
+    WIRE_STATUS,    /* a level: the sender's whole state, on change and as heartbeat */
+    WIRE_TURN,      /* leader's order to the group */
+    WIRE_PART,      /* int64 partial sums for the receiver's chunk */
+    WIRE_MEAN,      /* float32 means of the sender's chunk */
+    WIRE_FETCH,     /* target of a sync: send me the state */
+    WIRE_STATE,     /* a piece of it */
+    WIRE_SHARD,     /* a shard is written, or failed */
+    WIRE_KIND_END,
+};
+
+struct wire_tag {
+    uint64_t turn, leader;
+};
+
+struct wire_hello {
+    uint32_t version;
+    uint64_t job, worker, incarnation, identity;
+    char token[WIRE_TOKEN_BYTES];
+};
+
+struct wire_status {
+    uint8_t has_state, leaving;
+    uint32_t slot_us; /* smoothed, 0: unknown */
+    uint64_t position, generation, weights_hash;
+    struct wire_tag turn;     /* last one accepted */
+    struct wire_tag moved_by; /* the one that led to `position` */
+    struct wire_tag broken;   /* the one whose bitmaps did not fit */
+};
+
+enum turn_kind { TURN_COMPUTE = 1, TURN_SYNC, TURN_SAVE, TURN_FINISH };
+
+struct wire_turn {
+    struct wire_tag tag;
+    uint64_t generation, position;
+    uint32_t attempt, redone_slots, member_count, slot_count;
+    uint8_t kind, save;
+    uint64_t member[GROUP_MEMBERS_MAX]; /* ids, ascending */
+    uint8_t source[GROUP_MEMBERS_MAX];  /* SYNC: index to fetch from; own index: keep your own */
+    uint8_t owner[GROUP_SLOTS_MAX];     /* COMPUTE: member index per slot */
+};
+
+struct wire_shard {
+    struct wire_tag tag;
+    uint64_t step, bytes, checksum;
+    uint32_t index;
+    uint8_t ok;
+};
+
+/* Returns a value below, at or above 0 as a is older than, the same as or newer than b. */
+int wire_tag_compare(const struct wire_tag *a, const struct wire_tag *b);
+
+void wire_put_header(uint8_t *bytes, enum wire_kind kind, uint32_t payload_bytes);
+/* False: not a header of ours. */
+bool wire_get_header(const uint8_t *bytes, enum wire_kind *ret_kind, uint32_t *ret_payload_bytes);
+
+/* Encoders return the payload's length; buffers hold WIRE_PAYLOAD_MAX bytes. */
+size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello);
+size_t wire_put_status(uint8_t *bytes, const struct wire_status *status);
+size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn);
+size_t wire_put_shard(uint8_t *bytes, const struct wire_shard *shard);
+bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_hello);
+bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret_status);
+bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn);
+bool wire_get_shard(const uint8_t *bytes, size_t count, struct wire_shard *ret_shard);
+
+/* For data frames, whose bodies exchange.c and transfer.c lay out: a cursor that cannot run off. */
+struct wire_cursor {
+    uint8_t *at, *end; /* reading: the bytes are not changed */
+    bool failed;
+};
+void wire_write(struct wire_cursor *cursor, const void *bytes, size_t count);
+/* NULL and failed when fewer bytes are left. */
+const uint8_t *wire_read(struct wire_cursor *cursor, size_t count);
+void wire_write_u32(struct wire_cursor *cursor, uint32_t value);
+void wire_write_u64(struct wire_cursor *cursor, uint64_t value);
+uint32_t wire_read_u32(struct wire_cursor *cursor);
+uint64_t wire_read_u64(struct wire_cursor *cursor);
+void wire_write_tag(struct wire_cursor *cursor, const struct wire_tag *tag);
+struct wire_tag wire_read_tag(struct wire_cursor *cursor);
+struct wire_cursor wire_reader(const uint8_t *bytes, size_t count);
+
+#endif

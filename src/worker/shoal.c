@@ -1,114 +1,320 @@
 #include "shoal.h"
+#include "base/clock.h"
 #include "base/mem.h"
-#include "worker/core/quant.h"
-#include "worker/job.h"
+#include "core/assert.h"
+#include "worker/engine.h"
+#include "worker/leave_signal.h"
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-struct shoal {
-    struct job job;
-    int16_t *scale;
-    float *gradient;
-    struct quant_sum sum;
-    uint64_t step;
-    uint32_t next_slot;
-    bool applying;
-};
+#include <time.h>
 
 static void release(struct shoal *shoal)
 {
     if (shoal == NULL) return;
+    status_close(shoal->page);
+    if (shoal->member != NULL) {
+        (void)pthread_mutex_destroy(&shoal->lock); /* nobody holds them: threads have ended */
+        (void)pthread_cond_destroy(&shoal->changed);
+    }
+    mem_free(shoal->member);
     mem_free(shoal->scale);
     mem_free(shoal->gradient);
+    mem_free(shoal->own.sum);
+    mem_free(shoal->own.peak);
+    mem_free(shoal->own.odd);
+    mem_free(shoal->own.special);
     mem_free(shoal->sum.sum);
     mem_free(shoal->sum.peak);
     mem_free(shoal->sum.odd);
     mem_free(shoal->sum.special);
+    mem_free(shoal->peak);
+    mem_free(shoal->shadow);
+    mem_free(shoal->segment);
     job_free(&shoal->job);
     mem_free(shoal);
 }
 
-static bool allocate(struct shoal *shoal)
+static bool allocate_sum(struct quant_sum *sum, const struct layout *layout)
 {
-    const struct layout *layout = &shoal->job.layout;
+    sum->sum = mem_zalloc(layout->element_count, sizeof *sum->sum);
+    sum->peak = mem_zalloc(layout->block_count, sizeof *sum->peak);
+    sum->odd = mem_zalloc(layout->block_count, 1);
+    sum->special = mem_zalloc(layout->element_count, 1);
+    return sum->sum != NULL && sum->peak != NULL && sum->odd != NULL && sum->special != NULL;
+}
+
+static uint64_t state_bytes(const struct job *job)
+{
+    return job->weight_count * sizeof(float) + job->layout.block_count * sizeof(int16_t);
+}
+
+static bool allocate(struct shoal *shoal, struct error *ret_error)
+{
+    const struct job *job = &shoal->job;
+    const struct layout *layout = &job->layout;
     shoal->scale = mem_zalloc(layout->block_count, sizeof *shoal->scale);
     shoal->gradient = mem_zalloc(layout->element_count, sizeof *shoal->gradient);
-    shoal->sum.sum = mem_zalloc(layout->element_count, sizeof *shoal->sum.sum);
-    shoal->sum.peak = mem_zalloc(layout->block_count, sizeof *shoal->sum.peak);
-    shoal->sum.odd = mem_zalloc(layout->block_count, 1);
-    shoal->sum.special = mem_zalloc(layout->element_count, 1);
-    if (shoal->scale == NULL || shoal->gradient == NULL || shoal->sum.sum == NULL ||
-        shoal->sum.peak == NULL || shoal->sum.odd == NULL || shoal->sum.special == NULL)
-        return false;
+    shoal->peak = mem_zalloc(layout->block_count, sizeof *shoal->peak);
+    shoal->shadow = mem_zalloc(state_bytes(job), 1); /* touched only when a sync fills it */
+    shoal->segment = mem_zalloc((size_t)job->tensor_count + 1, sizeof *shoal->segment);
+    shoal->member = mem_zalloc(1, sizeof *shoal->member);
+    bool sums = allocate_sum(&shoal->own, layout) && allocate_sum(&shoal->sum, layout);
+    if (!sums || shoal->scale == NULL || shoal->gradient == NULL || shoal->peak == NULL ||
+        shoal->shadow == NULL || shoal->segment == NULL || shoal->member == NULL) {
+        mem_free(shoal->member);
+        shoal->member = NULL;
+        return error_set(ret_error, "out of memory for the gradients of %llu elements",
+                         (unsigned long long)layout->element_count);
+    }
     for (uint32_t i = 0; i < layout->block_count; i++) shoal->scale[i] = QUANT_SCALE_UNSET;
+    for (uint32_t i = 0; i < job->tensor_count; i++)
+        shoal->segment[i] = (struct transfer_segment){
+            (uint8_t *)job->tensors[i].data, job->tensors[i].element_count * sizeof(float)};
+    shoal->segment[job->tensor_count] =
+        (struct transfer_segment){(uint8_t *)shoal->scale, layout->block_count * sizeof(int16_t)};
+    return true;
+}
+
+static void set_up_member(struct shoal *shoal)
+{
+    const struct job *job = &shoal->job;
+    struct member_config config = {
+        .id = job->worker_id == 0 ? 1 : job->worker_id,
+        .steps = job->steps,
+        .weights_hash = job_weights_hash(job),
+        .slot_count = job->slots,
+        .gang = job->gang,
+        .layout = &job->layout,
+        .scale = shoal->scale,
+        .own = shoal->own,
+        .sum = shoal->sum,
+        .mean = shoal->gradient,
+        .peak = shoal->peak,
+        .state = {shoal->segment, job->tensor_count + 1, state_bytes(job)},
+        .shadow = shoal->shadow,
+    };
+    member_init(shoal->member, &config);
+    (void)pthread_mutex_init(&shoal->lock, NULL); /* no attributes: cannot fail on Linux */
+    (void)pthread_cond_init(&shoal->changed, NULL);
+}
+
+static void on_line(void *self, const char *line)
+{
+    report_take_line(self, line);
+}
+
+static void on_agent_gone(void *self)
+{
+    struct shoal *shoal = self;
+    member_leave(shoal->member); /* without its agent nobody pays for or stops this worker */
+}
+
+static void on_change(void *self)
+{
+    struct shoal *shoal = self;
+    report_changes(shoal);
+    (void)pthread_cond_broadcast(&shoal->changed); /* cannot fail */
+}
+
+static bool wants_to_leave(void *self)
+{
+    const struct shoal *shoal = self;
+    return shoal->can_leave && leave_signal_came();
+}
+
+static bool start_network(struct shoal *shoal, const char *fd_text, struct error *ret_error)
+{
+    char *end;
+    long fd = strtol(fd_text, &end, 10);
+    const char *listen = getenv("SHOAL_LISTEN");
+    if (*end != '\0' || fd < 0 || fd > 1 << 20)
+        return error_set(ret_error, "SHOAL_AGENT_FD=%s: expected a descriptor number", fd_text);
+    if (shoal->job.worker_id == 0)
+        return error_set(ret_error, "SHOAL_WORKER is not set; start the program through an agent");
+    struct net_options options = {
+        .member = shoal->member,
+        .lock = &shoal->lock,
+        .hello = {.version = WIRE_VERSION,
+                  .job = shoal->job.job_id,
+                  .worker = shoal->job.worker_id,
+                  .identity = shoal->job.identity},
+        .listen = listen == NULL || listen[0] == '\0' ? "127.0.0.1" : listen,
+        .agent_fd = (int)fd,
+        .self = shoal,
+        .on_line = on_line,
+        .on_agent_gone = on_agent_gone,
+        .on_change = on_change,
+        .wants_to_leave = wants_to_leave,
+    };
+    memcpy(options.hello.token, shoal->job.token, sizeof options.hello.token);
+    (void)pthread_mutex_lock(&shoal->lock);
+    member_start(shoal->member, clock_monotonic_us());
+    shoal->net = net_start(&options, ret_error);
+    if (shoal->net != NULL) report_hello(shoal);
+    (void)pthread_mutex_unlock(&shoal->lock);
+    return shoal->net != NULL;
+}
+
+static void start_alone(struct shoal *shoal)
+{
+    shoal->member->config.gang = 1;
+    member_start(shoal->member, clock_monotonic_us());
+    member_peers_settled(shoal->member, true);
+}
+
+static bool start(struct shoal *shoal, const struct shoal_options *options, struct error *ret_error)
+{
+    if (!job_init(&shoal->job, options, ret_error)) return false;
+    if (!allocate(shoal, ret_error)) return false;
+    set_up_member(shoal);
+    shoal->can_leave = leave_signal_catch();
+    struct error page_error;
+    const char *page = getenv("SHOAL_STATUS"), *fd = getenv("SHOAL_AGENT_FD");
+    shoal->page = status_open(page, &page_error);
+    if (shoal->page == NULL && page != NULL && page[0] != '\0')
+        fprintf(stderr, "%s; going on without it\n", page_error.text);
+    if (fd != NULL && fd[0] != '\0') return start_network(shoal, fd, ret_error);
+    start_alone(shoal);
     return true;
 }
 
 struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, size_t error_bytes)
 {
-    struct error error = {0};
+    struct error error = {.text = "out of memory for the job"};
     struct shoal *shoal = mem_zalloc(1, sizeof *shoal);
-    if (shoal == NULL || !job_init(&shoal->job, options, &error) || !allocate(shoal)) {
-        if (error.text[0] == '\0') (void)error_set(&error, "out of memory for the gradients");
-        if (error_bytes > 0) snprintf(ret_error, error_bytes, "%s", error.text);
-        release(shoal);
-        return NULL;
-    }
-    return shoal;
+    if (shoal != NULL && start(shoal, options, &error)) return shoal;
+    if (error_bytes > 0) snprintf(ret_error, error_bytes, "%s", error.text);
+    release(shoal);
+    return NULL;
 }
 
-static bool finish_step(struct shoal *shoal)
+static void lock(struct shoal *shoal)
 {
-    const struct layout *layout = &shoal->job.layout;
-    struct quant_sum *sum = &shoal->sum;
-    for (uint32_t b = 0; b < layout->block_count; b++) {
-        uint64_t start = layout->start[b];
-        quant_mean(sum->sum + start, sum->odd[b] ? sum->special + start : NULL,
-                   layout->start[b + 1] - start, shoal->scale[b], shoal->job.slots,
-                   shoal->gradient + start);
+    (void)pthread_mutex_lock(&shoal->lock); /* fails only on misuse */
+}
+
+static void unlock(struct shoal *shoal)
+{
+    if (shoal->net != NULL) net_wake(shoal->net);
+    (void)pthread_mutex_unlock(&shoal->lock);
+}
+
+/* Waits until the machine has work for this thread. Lock held. */
+static enum member_want wait_for_work(struct shoal *shoal)
+{
+    enum member_want want = member_park(shoal->member);
+    report_changes(shoal);
+    if (want == MEMBER_WANT_WAIT && shoal->net != NULL) net_wake(shoal->net);
+    while (want == MEMBER_WANT_WAIT) {
+        ASSERT(shoal->net != NULL); /* alone there is nobody to wait for */
+        (void)pthread_cond_wait(&shoal->changed, &shoal->lock);
+        want = member_want(shoal->member);
     }
-    shoal->next_slot = 0;
-    return quant_rescale(layout, sum->peak, shoal->scale);
+    return want;
+}
+
+static void fill_work(struct shoal *shoal, struct shoal_work *ret_work)
+{
+    const struct member *m = shoal->member;
+    bool apply = shoal->doing == MEMBER_WANT_APPLY;
+    *ret_work = (struct shoal_work){
+        .kind = apply ? SHOAL_APPLY : SHOAL_COMPUTE,
+        .step = m->self.position / 2,
+        .slot = apply ? 0 : m->slot,
+        .gradient = shoal->gradient,
+        .loss = apply ? shoal->gradient[shoal->job.gradient_count] : 0,
+    };
 }
 
 bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
 {
-    if (shoal->applying) {
-        shoal->applying = false;
-        shoal->step++;
+    lock(shoal);
+    if (shoal->can_leave && leave_signal_came()) member_leave(shoal->member);
+    if (shoal->doing == MEMBER_WANT_APPLY) member_applied(shoal->member);
+    shoal->doing = MEMBER_WANT_WAIT;
+    for (;;) {
+        enum member_want want = wait_for_work(shoal);
+        if (want == MEMBER_WANT_EXIT_DONE || want == MEMBER_WANT_EXIT_LEFT) {
+            shoal->doing = want;
+            unlock(shoal);
+            return false;
+        }
+        member_unpark(shoal->member);
+        shoal->doing = want;
+        report_changes(shoal);
+        if (want == MEMBER_WANT_COMPUTE || want == MEMBER_WANT_APPLY) break;
+        if (want == MEMBER_WANT_FOUND) member_founded(shoal->member, 0);
+        if (want == MEMBER_WANT_SAVE) member_save_taken(shoal->member);
     }
-    if (shoal->step == shoal->job.steps) return false;
-    if (shoal->next_slot == shoal->job.slots && finish_step(shoal)) {
-        shoal->applying = true;
-        *ret_work = (struct shoal_work){.kind = SHOAL_APPLY,
-                                        .step = shoal->step,
-                                        .gradient = shoal->gradient,
-                                        .loss = shoal->gradient[shoal->job.gradient_count]};
-        return true;
+    fill_work(shoal, ret_work);
+    unlock(shoal);
+    if (ret_work->kind == SHOAL_COMPUTE) {
+        memset(shoal->gradient, 0, shoal->job.layout.element_count * sizeof *shoal->gradient);
+        shoal->slot_started_us = clock_monotonic_us();
     }
-    memset(shoal->gradient, 0, shoal->job.layout.element_count * sizeof *shoal->gradient);
-    *ret_work = (struct shoal_work){.kind = SHOAL_COMPUTE,
-                                    .step = shoal->step,
-                                    .slot = shoal->next_slot,
-                                    .gradient = shoal->gradient};
     return true;
+}
+
+/* Emulated speed: sleeps for the rest of the slot's time, unless its result is void by then. */
+static void pad_slot(struct shoal *shoal)
+{
+    int64_t end_us = shoal->slot_started_us + (int64_t)shoal->job.emulate_slot_us;
+    lock(shoal);
+    while (!member_slot_is_void(shoal->member)) {
+        int64_t left_us = end_us - clock_monotonic_us();
+        if (left_us <= 0) break;
+        struct timespec until;
+        (void)clock_gettime(CLOCK_REALTIME, &until); /* the clock of the condition */
+        int64_t at_ns = until.tv_nsec + left_us % 1000000 * 1000;
+        until.tv_sec += left_us / 1000000 + at_ns / 1000000000;
+        until.tv_nsec = at_ns % 1000000000;
+        (void)pthread_cond_timedwait(&shoal->changed, &shoal->lock, &until); /* checked above */
+    }
+    (void)pthread_mutex_unlock(&shoal->lock);
 }
 
 void shoal_submit(struct shoal *shoal, float loss)
 {
+    ASSERT(shoal->doing == MEMBER_WANT_COMPUTE);
     shoal->gradient[shoal->job.gradient_count] = loss;
-    quant_add(&shoal->job.layout, shoal->scale, shoal->gradient, shoal->next_slot == 0,
-              &shoal->sum);
-    shoal->next_slot++;
+    bool first = false;
+    uint32_t epoch = 0;
+    lock(shoal);
+    bool wanted = member_slot_begin(shoal->member, &first, &epoch);
+    (void)pthread_mutex_unlock(&shoal->lock);
+    if (wanted) quant_add(&shoal->job.layout, shoal->scale, shoal->gradient, first, &shoal->own);
+    if (shoal->job.emulate_slot_us > 0) pad_slot(shoal);
+    uint64_t took_us = (uint64_t)(clock_monotonic_us() - shoal->slot_started_us);
+    lock(shoal);
+    member_slot_done(shoal->member, wanted, epoch, took_us);
+    shoal->doing = MEMBER_WANT_WAIT;
+    unlock(shoal);
 }
 
 int shoal_close(struct shoal *shoal)
 {
-    char text[65];
-    job_weights_sha256(&shoal->job, text);
-    printf("weights sha256 %s\n", text);
+    if (shoal == NULL) return 1;
+    bool done = shoal->doing == MEMBER_WANT_EXIT_DONE, left = shoal->doing == MEMBER_WANT_EXIT_LEFT;
+    lock(shoal);
+    if (done) {
+        job_weights_sha256(&shoal->job, shoal->weights_sha256);
+        report_changes(shoal);
+        if (shoal->net != NULL) report_done(shoal);
+    }
+    unlock(shoal);
+    net_stop(shoal->net);
+    if (done) {
+        printf("weights sha256 %s\n", shoal->weights_sha256);
+        fflush(stdout);
+    }
+    if (left)
+        fprintf(stderr, "left as told after step %llu\n",
+                (unsigned long long)(shoal->member->self.position / 2));
+    int status = (done || left) && !shoal->failed ? 0 : 1;
     release(shoal);
-    return 0;
+    return status;
 }
 
 uint64_t shoal_sample(const struct shoal *shoal, uint64_t step, uint32_t slot, uint32_t i)

@@ -131,9 +131,19 @@ static bool sync_is_over(const struct member *m)
     return !pending;
 }
 
+/* Some member has taken a newer turn, from one who led for a moment in its own eyes. */
+static bool turn_is_superseded(const struct member *m)
+{
+    for (uint32_t i = 0; i < m->turn.member_count; i++) {
+        const struct wire_status *status = member_status_of(m, m->turn.member[i]);
+        if (status != NULL && wire_tag_compare(&status->turn, &m->turn.tag) > 0) return true;
+    }
+    return false;
+}
+
 static bool turn_is_over(const struct member *m)
 {
-    if (m->turn.tag.turn == 0) return true;
+    if (m->turn.tag.turn == 0 || turn_is_superseded(m)) return true;
     switch ((enum turn_kind)m->turn.kind) {
     case TURN_COMPUTE: return compute_is_over(m);
     case TURN_SYNC: return sync_is_over(m);

@@ -1,0 +1,62 @@
+/* A real but tiny training program for the end-to-end test: gradients that depend on weights, step
+ * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size. */
+#include "shoal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float noise(uint64_t step, uint32_t slot, uint64_t i)
+{
+    return (float)(shoal_random(7, step, slot, i) >> 40) * 0x1p-24f - 0.5f;
+}
+
+static float compute(const float *weights, size_t count, const struct shoal_work *work)
+{
+    float loss = 0;
+    for (size_t i = 0; i < count; i++) {
+        work->gradient[i] = noise(work->step, work->slot, i) + 0.1f * weights[i];
+        loss += weights[i] * weights[i];
+    }
+    return loss;
+}
+
+static void apply(float *weights, float *momentum, size_t count, const float *mean)
+{
+    for (size_t i = 0; i < count; i++) {
+        momentum[i] = 0.9f * momentum[i] + mean[i];
+        weights[i] -= 0.01f * momentum[i];
+    }
+}
+
+int main(void)
+{
+    const char *text = getenv("E2E_ELEMENTS");
+    size_t count = text == NULL ? 100000 : strtoull(text, NULL, 10);
+    float *weights = calloc(count, sizeof *weights), *momentum = calloc(count, sizeof *momentum);
+    if (weights == NULL || momentum == NULL) return 1;
+    for (size_t i = 0; i < count; i++) weights[i] = noise(0, 0, i);
+    struct shoal_tensor params[2] = {{"a", weights, {7}, 1}, {"b", weights + 7, {count - 7}, 1}};
+    struct shoal_tensor state[1] = {{"momentum", momentum, {count}, 1}};
+    struct shoal_options options = {.params = params,
+                                    .param_count = 2,
+                                    .state = state,
+                                    .state_count = 1,
+                                    .samples_per_slot = 1};
+    char error[512];
+    struct shoal *job = shoal_join(&options, error, sizeof error);
+    if (job == NULL) {
+        fprintf(stderr, "%s\n", error);
+        return 1;
+    }
+    struct shoal_work work;
+    while (shoal_next(job, &work)) {
+        if (work.kind == SHOAL_COMPUTE)
+            shoal_submit(job, compute(weights, count, &work));
+        else
+            apply(weights, momentum, count, work.gradient);
+    }
+    int status = shoal_close(job);
+    free(weights);
+    free(momentum);
+    return status;
+}

@@ -1,0 +1,52 @@
+/* Inside of struct shoal: what shoal.c (calls of the program), report.c (lines to and from the
+ * agent) and saver.c (checkpoints) share.
+ *
+ * Threads    The program's thread (shoal_*), the network thread (net.c), the saver's thread. The
+ *            machine and everything below `lock` is touched with the lock held; weights, gradient
+ *            and own sums by the program's thread while it is not parked.
+ */
+#ifndef SHOAL_WORKER_ENGINE_H
+#define SHOAL_WORKER_ENGINE_H
+
+#include "worker/core/member.h"
+#include "worker/job.h"
+#include "worker/net.h"
+#include "worker/status.h"
+
+struct saver;
+
+struct shoal {
+    struct job job;
+    /* Arrays of the machine; see member_config. */
+    int16_t *scale;
+    float *gradient;
+    struct quant_sum own, sum;
+    uint32_t *peak;
+    uint8_t *shadow;
+    struct transfer_segment *segment;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct member *member;
+    struct net *net; /* NULL: standalone */
+    struct status_page *page;
+    struct saver *saver; /* NULL: no checkpoints */
+    bool can_leave;      /* SIGTERM is ours to handle */
+    bool failed;         /* a sentence was printed */
+    enum member_want doing;
+    int64_t slot_started_us;
+
+    uint64_t joined_generation; /* last one told to the agent */
+    int64_t told_stats_us;
+    uint64_t told_stats_step;
+    char weights_sha256[65]; /* "" until all steps are done */
+};
+
+/* report.c, all with the lock held. */
+void report_hello(struct shoal *shoal);
+void report_changes(struct shoal *shoal); /* committed steps, generation, statistics, status page */
+void report_checkpoint(struct shoal *shoal, uint64_t step);
+void report_done(struct shoal *shoal);
+void report_take_line(struct shoal *shoal, const char *line);
+
+#endif

@@ -1,0 +1,498 @@
+#include "worker/net.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "worker/net_conn.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { TICK_MS = 50, LINE_MAX_BYTES = 1 << 20, EVENTS = 64 };
+#define REDIAL_US INT64_C(200000)
+#define SETTLE_US INT64_C(1000000) /* higher ids dial us: give them this long before founding */
+#define HELLO_US  INT64_C(5000000)
+#define FLUSH_US  INT64_C(1000000)
+
+struct address {
+    uint64_t worker;
+    char text[NET_ADDRESS_BYTES];
+    bool tried;
+    int64_t dial_us;
+};
+
+struct net {
+    struct net_options options;
+    int epoll, listener, wake;
+    pthread_t thread;
+    bool thread_runs;
+    _Atomic bool stopping;
+    char text[NET_ADDRESS_BYTES];
+    struct conn *conn[NET_CONNECTIONS_MAX];
+    uint32_t conn_count;
+    struct address address[GROUP_PEERS_MAX];
+    uint32_t address_count;
+    bool knows_peers, said_refused;
+    int64_t listed_us;
+    char *in, *out; /* agent lines */
+    size_t in_count, out_count, out_bytes;
+};
+
+const char *net_address(const struct net *net)
+{
+    return net->text;
+}
+
+void net_wake(struct net *net)
+{
+    uint64_t one = 1;
+    ssize_t written = write(net->wake, &one, sizeof one);
+    (void)written; /* full counter: it is awake anyway */
+}
+
+static bool watch(struct net *net, int fd, uint32_t events, void *what)
+{
+    struct epoll_event event = {.events = events, .data.ptr = what};
+    return epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static bool open_listener(struct net *net, struct error *ret_error)
+{
+    struct sockaddr_in local = {.sin_family = AF_INET};
+    if (inet_pton(AF_INET, net->options.listen, &local.sin_addr) != 1)
+        return error_set(ret_error, "SHOAL_LISTEN=%s: expected an IPv4 address to listen on",
+                         net->options.listen);
+    socklen_t bytes = sizeof local;
+    net->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (net->listener < 0 || bind(net->listener, (struct sockaddr *)&local, sizeof local) != 0 ||
+        listen(net->listener, 128) != 0 ||
+        getsockname(net->listener, (struct sockaddr *)&local, &bytes) != 0)
+        return error_set(ret_error, "%s: cannot listen for peers: %s", net->options.listen,
+                         error_errno(errno));
+    snprintf(net->text, sizeof net->text, "%s:%u", net->options.listen, ntohs(local.sin_port));
+    return true;
+}
+
+static struct conn *add_conn(struct net *net, int fd, bool dialled, uint64_t worker)
+{
+    struct conn *conn = NULL;
+    if (fd >= 0 && net->conn_count < NET_CONNECTIONS_MAX)
+        conn = conn_open(fd, dialled, worker, &net->options.hello, clock_monotonic_us());
+    if (conn != NULL && watch(net, fd, EPOLLIN | EPOLLOUT | EPOLLET, conn)) {
+        net->conn[net->conn_count++] = conn;
+        return conn;
+    }
+    if (conn != NULL)
+        conn_close(conn);
+    else if (fd >= 0)
+        (void)close(fd); /* refused: nothing was sent */
+    return NULL;
+}
+
+/* Takes the connection out of the machine; the struct is freed by sweep() after the round, since
+ * epoll may still name it. */
+static void drop(struct net *net, struct conn *conn)
+{
+    if (conn->dead) return;
+    conn->dead = true;
+    if (conn->up) member_peer_down(net->options.member, conn->worker);
+    conn->up = false;
+}
+
+static void sweep(struct net *net)
+{
+    for (uint32_t i = 0; i < net->conn_count;) {
+        if (!net->conn[i]->dead) {
+            i++;
+            continue;
+        }
+        conn_close(net->conn[i]);
+        net->conn[i] = net->conn[--net->conn_count];
+    }
+}
+
+static void accept_peers(struct net *net)
+{
+    for (;;) {
+        int fd = accept4(net->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) return;
+        (void)add_conn(net, fd, false, 0);
+    }
+}
+
+static struct conn *find_conn(struct net *net, uint64_t worker)
+{
+    for (uint32_t i = 0; i < net->conn_count; i++)
+        if (!net->conn[i]->dead && net->conn[i]->worker == worker) return net->conn[i];
+    return NULL;
+}
+
+static void dial(struct net *net, struct address *address, int64_t now_us)
+{
+    address->dial_us = now_us + REDIAL_US;
+    if (find_conn(net, address->worker) != NULL) return;
+    struct sockaddr_in remote;
+    if (!conn_parse_address(address->text, &remote)) {
+        address->tried = true; /* not an address: nobody to wait for */
+        return;
+    }
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&remote, sizeof remote) != 0 &&
+        errno != EINPROGRESS) {
+        (void)close(fd); /* never connected */
+        fd = -1;
+        address->tried = true;
+    }
+    if (fd >= 0) (void)add_conn(net, fd, true, address->worker);
+}
+
+/* Founding a group is fair once everybody listed had a chance to say that one exists already. */
+static void settle_peers(struct net *net, int64_t now_us)
+{
+    bool settled = net->knows_peers;
+    bool waited = now_us - net->listed_us > SETTLE_US;
+    for (uint32_t i = 0; i < net->address_count && settled; i++) {
+        const struct address *address = &net->address[i];
+        if (address->worker == net->options.hello.worker) continue;
+        const struct conn *conn = find_conn(net, address->worker);
+        bool here = conn != NULL && conn->up;
+        bool dialled = address->worker < net->options.hello.worker;
+        settled = here || waited || (dialled && address->tried);
+    }
+    if (settled != net->options.member->peers_settled)
+        member_peers_settled(net->options.member, settled);
+}
+
+static void dial_peers(struct net *net, int64_t now_us)
+{
+    for (uint32_t i = 0; i < net->address_count; i++) {
+        struct address *address = &net->address[i];
+        if (address->worker < net->options.hello.worker && now_us >= address->dial_us)
+            dial(net, address, now_us);
+    }
+    settle_peers(net, now_us);
+}
+
+void net_peers_begin(struct net *net)
+{
+    for (uint32_t i = 0; i < net->address_count; i++) net->address[i].dial_us = -1;
+}
+
+void net_peer_address(struct net *net, uint64_t worker, const char *address)
+{
+    if (worker == 0 || strlen(address) >= NET_ADDRESS_BYTES) return;
+    struct address *entry = NULL;
+    for (uint32_t i = 0; i < net->address_count; i++)
+        if (net->address[i].worker == worker) entry = &net->address[i];
+    if (entry == NULL) {
+        if (net->address_count == GROUP_PEERS_MAX) return;
+        entry = &net->address[net->address_count++];
+        *entry = (struct address){.worker = worker};
+        net->listed_us = clock_monotonic_us();
+    }
+    snprintf(entry->text, sizeof entry->text, "%s", address);
+    entry->dial_us = 0;
+}
+
+void net_peers_end(struct net *net)
+{
+    net->knows_peers = true;
+    for (uint32_t i = 0; i < net->address_count;)
+        if (net->address[i].dial_us < 0)
+            net->address[i] = net->address[--net->address_count];
+        else
+            i++;
+}
+
+void net_send_line(struct net *net, const char *line)
+{
+    size_t count = strlen(line) + 1;
+    if (net->options.agent_fd < 0) return;
+    if (net->out_count + count > net->out_bytes) {
+        size_t bytes = (net->out_count + count) * 2;
+        char *grown = bytes > 64u * LINE_MAX_BYTES ? NULL : mem_realloc(net->out, bytes);
+        if (grown == NULL) return; /* the agent does not read: progress is repeated by others */
+        net->out = grown;
+        net->out_bytes = bytes;
+    }
+    memcpy(net->out + net->out_count, line, count - 1);
+    net->out[net->out_count + count - 1] = '\n';
+    net->out_count += count;
+}
+
+static void lose_agent(struct net *net)
+{
+    if (net->options.agent_fd < 0) return;
+    (void)close(net->options.agent_fd); /* the other end is gone */
+    net->options.agent_fd = -1;
+    net->options.on_agent_gone(net->options.self);
+}
+
+static void flush_lines(struct net *net)
+{
+    while (net->options.agent_fd >= 0 && net->out_count > 0) {
+        ssize_t sent =
+            send(net->options.agent_fd, net->out, net->out_count, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (sent <= 0) {
+            lose_agent(net);
+            return;
+        }
+        memmove(net->out, net->out + sent, net->out_count - (size_t)sent);
+        net->out_count -= (size_t)sent;
+    }
+}
+
+static void split_lines(struct net *net)
+{
+    char *start = net->in, *end = net->in + net->in_count, *newline;
+    while ((newline = memchr(start, '\n', (size_t)(end - start))) != NULL) {
+        *newline = '\0';
+        net->options.on_line(net->options.self, start);
+        start = newline + 1;
+    }
+    net->in_count = (size_t)(end - start);
+    memmove(net->in, start, net->in_count);
+}
+
+static void read_lines(struct net *net)
+{
+    while (net->options.agent_fd >= 0) {
+        ssize_t got = recv(net->options.agent_fd, net->in + net->in_count,
+                           LINE_MAX_BYTES - net->in_count, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (got <= 0) {
+            lose_agent(net);
+            return;
+        }
+        net->in_count += (size_t)got;
+        split_lines(net);
+        if (net->in_count == LINE_MAX_BYTES) net->in_count = 0; /* no line is that long: skip it */
+    }
+}
+
+/* First frame of a connection. False: this is nobody to work with. */
+static bool greet(struct net *net, struct conn *conn)
+{
+    const struct wire_hello *ours = &net->options.hello;
+    struct wire_hello hello;
+    const char *why = NULL;
+    if (!conn_read_hello(conn, &hello) || hello.version != ours->version)
+        why = "speaks another version";
+    else if (!conn_token_matches(&hello, ours) || hello.job != ours->job)
+        why = "shows a wrong token or job";
+    else if (hello.identity != ours->identity)
+        why = "has other tensors, slots or steps; run the same program with the same options";
+    else if (hello.worker == 0 || hello.worker == ours->worker ||
+             (conn->dialled && hello.worker != conn->worker))
+        why = "has an unexpected worker id";
+    if (why != NULL) {
+        if (!net->said_refused)
+            log_line(LOG_WARN, "worker", "a peer was refused", "why=\"it %s\"", why);
+        net->said_refused = true;
+        return false;
+    }
+    for (uint32_t i = 0; i < net->conn_count; i++) /* it has started anew, or lost the old one */
+        if (net->conn[i] != conn && net->conn[i]->worker == hello.worker) drop(net, net->conn[i]);
+    conn->worker = hello.worker;
+    conn->up = member_peer_up(net->options.member, hello.worker, clock_monotonic_us());
+    return conn->up;
+}
+
+static bool take_frame(struct net *net, struct conn *conn)
+{
+    if (!conn->up) return greet(net, conn);
+    return member_frame(net->options.member, conn->worker, conn->kind, conn_payload(conn),
+                        conn->payload_bytes, clock_monotonic_us());
+}
+
+static void receive(struct net *net, struct conn *conn)
+{
+    for (int i = 0; i < 32 && !conn->dead; i++) { /* bounded: others want their turn */
+        enum conn_result result = conn_receive(conn);
+        if (result == CONN_AGAIN) return;
+        if (result == CONN_LOST || !take_frame(net, conn)) {
+            if (result != CONN_LOST && conn->up)
+                log_line(LOG_WARN, "worker", "a peer broke the protocol; connection closed",
+                         "worker=%" PRIu64, conn->worker);
+            for (uint32_t k = 0; k < net->address_count; k++)
+                if (net->address[k].worker == conn->worker) net->address[k].tried = true;
+            drop(net, conn);
+            return;
+        }
+    }
+    conn->unread = true;
+}
+
+static void pump(struct net *net, struct conn *conn)
+{
+    for (int i = 0; i < 32 && !conn->dead; i++) {
+        if (!conn_has_output(conn)) {
+            if (!conn->up) return;
+            enum wire_kind kind;
+            size_t count = member_fill(net->options.member, conn->worker, conn_output(conn), &kind);
+            if (count == 0) return;
+            conn_finish_output(conn, kind, count);
+        }
+        enum conn_result result = conn_send(conn);
+        if (result == CONN_AGAIN) return;
+        if (result == CONN_LOST) drop(net, conn);
+    }
+    conn->unsent = true;
+}
+
+static void check_peers(struct net *net, int64_t now_us)
+{
+    member_tick(net->options.member, now_us);
+    for (uint32_t i = 0; i < net->conn_count; i++) {
+        struct conn *conn = net->conn[i];
+        if (conn->up && member_peer_is_silent(net->options.member, conn->worker)) {
+            log_line(LOG_INFO, "worker", "a peer is silent; going on without it", "worker=%" PRIu64,
+                     conn->worker);
+            drop(net, conn);
+        }
+        if (!conn->up && now_us - conn->since_us > HELLO_US) drop(net, conn);
+    }
+    if (net->options.wants_to_leave(net->options.self)) member_leave(net->options.member);
+}
+
+static void happen(struct net *net, const struct epoll_event *event)
+{
+    uint64_t count;
+    if (event->data.ptr == &net->wake) {
+        ssize_t got = read(net->wake, &count, sizeof count);
+        (void)got; /* only to clear it */
+    } else if (event->data.ptr == &net->listener) {
+        accept_peers(net);
+    } else if (event->data.ptr == &net->options.agent_fd) {
+        read_lines(net);
+    } else {
+        struct conn *conn = event->data.ptr;
+        if ((event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) conn->unread = true;
+    }
+}
+
+/* One pass over everything that may move. True: some stopped at their bound, go on at once. */
+static bool move_frames(struct net *net)
+{
+    bool more = false;
+    for (uint32_t i = 0; i < net->conn_count; i++) {
+        struct conn *conn = net->conn[i];
+        if (!conn->unread || conn->dead) continue;
+        conn->unread = false;
+        receive(net, conn);
+        more = more || conn->unread;
+    }
+    for (uint32_t i = 0; i < net->conn_count; i++) {
+        net->conn[i]->unsent = false;
+        pump(net, net->conn[i]);
+        more = more || net->conn[i]->unsent;
+    }
+    return more;
+}
+
+static bool all_sent(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->conn_count; i++)
+        if (net->conn[i]->up && conn_has_output(net->conn[i])) return false;
+    return net->out_count == 0 || net->options.agent_fd < 0;
+}
+
+static void *run(void *self)
+{
+    struct net *net = self;
+    struct epoll_event events[EVENTS];
+    int64_t tick_us = 0, stop_us = INT64_MAX;
+    bool more = false;
+    for (;;) {
+        int count = epoll_wait(net->epoll, events, EVENTS, more ? 0 : TICK_MS);
+        int64_t now_us = clock_monotonic_us();
+        pthread_mutex_lock(net->options.lock);
+        for (int i = 0; i < count; i++) happen(net, &events[i]);
+        if (now_us >= tick_us) {
+            tick_us = now_us + TICK_MS * 1000;
+            check_peers(net, now_us);
+            dial_peers(net, now_us);
+        }
+        more = move_frames(net);
+        sweep(net);
+        net->options.on_change(net->options.self);
+        flush_lines(net);
+        pthread_mutex_unlock(net->options.lock);
+        if (!net->stopping) continue;
+        if (stop_us == INT64_MAX) stop_us = now_us + FLUSH_US;
+        if ((!more && all_sent(net)) || now_us > stop_us) return NULL;
+    }
+}
+
+static void release(struct net *net)
+{
+    for (uint32_t i = 0; i < net->conn_count; i++) conn_close(net->conn[i]);
+    if (net->epoll >= 0) (void)close(net->epoll); /* nothing to lose in any of these */
+    if (net->listener >= 0) (void)close(net->listener);
+    if (net->wake >= 0) (void)close(net->wake);
+    if (net->options.agent_fd >= 0) (void)close(net->options.agent_fd);
+    mem_free(net->in);
+    mem_free(net->out);
+    mem_free(net);
+}
+
+static bool open_all(struct net *net, struct error *ret_error)
+{
+    if (!open_listener(net, ret_error)) return false;
+    net->epoll = epoll_create1(EPOLL_CLOEXEC);
+    net->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    net->in = mem_alloc(LINE_MAX_BYTES);
+    if (net->in == NULL) return error_set(ret_error, "out of memory for agent lines");
+    if (net->epoll < 0 || net->wake < 0 || !watch(net, net->wake, EPOLLIN, &net->wake) ||
+        !watch(net, net->listener, EPOLLIN, &net->listener))
+        return error_set(ret_error, "cannot set up the peer sockets: %s", error_errno(errno));
+    if (net->options.agent_fd >= 0 &&
+        !watch(net, net->options.agent_fd, EPOLLIN, &net->options.agent_fd))
+        return error_set(ret_error, "SHOAL_AGENT_FD=%d: cannot use this descriptor: %s",
+                         net->options.agent_fd, error_errno(errno));
+    return true;
+}
+
+struct net *net_start(const struct net_options *options, struct error *ret_error)
+{
+    struct net *net = mem_zalloc(1, sizeof *net);
+    if (net == NULL) {
+        (void)error_set(ret_error, "out of memory for the peer sockets");
+        return NULL;
+    }
+    net->options = *options;
+    net->epoll = net->listener = net->wake = -1;
+    net->knows_peers = options->agent_fd < 0;
+    if (!open_all(net, ret_error)) {
+        release(net);
+        return NULL;
+    }
+    int failed = pthread_create(&net->thread, NULL, run, net);
+    if (failed != 0) {
+        (void)error_set(ret_error, "cannot start the network thread: %s", error_errno(failed));
+        release(net);
+        return NULL;
+    }
+    net->thread_runs = true;
+    return net;
+}
+
+void net_stop(struct net *net)
+{
+    if (net == NULL) return;
+    net->stopping = true;
+    net_wake(net);
+    (void)pthread_join(net->thread, NULL); /* it ends within FLUSH_US */
+    release(net);
+}

@@ -1,0 +1,49 @@
+/* The sockets of a worker: a full mesh of peers, the agent's line socket, one thread, one epoll.
+ *
+ * Role       Moves frames between the machine (member.h) and peers. Decides nothing but who is let
+ *            in: version, job, token and tensors must agree, else the connection is closed and said
+ *            so once.
+ * Dialling   The higher id dials the lower one; addresses come from the agent's `peers` lines.
+ * Threads    net_start() starts the thread; it takes `lock` around every use of the machine, and
+ *            calls the hooks with it held. Others call net_wake() after changing the machine.
+ * Limits     WIRE_PAYLOAD_MAX per frame; NET_CONNECTIONS_MAX sockets; 5 s to say hello.
+ */
+#ifndef SHOAL_WORKER_NET_H
+#define SHOAL_WORKER_NET_H
+
+#include "base/error.h"
+#include "worker/core/member.h"
+#include <pthread.h>
+
+enum { NET_CONNECTIONS_MAX = 2 * GROUP_PEERS_MAX, NET_ADDRESS_BYTES = 64 };
+
+struct net_options {
+    struct member *member;
+    pthread_mutex_t *lock;
+    struct wire_hello hello;                       /* what to show, and to demand */
+    const char *listen;                            /* host to listen on, a port is chosen */
+    int agent_fd;                                  /* line socket, -1: none */
+    void *self;                                    /* for the hooks */
+    void (*on_line)(void *self, const char *line); /* from the agent, without the newline */
+    void (*on_agent_gone)(void *self);
+    void (*on_change)(void *self); /* after every round of events: look at the machine */
+    bool (*wants_to_leave)(void *self);
+};
+
+struct net;
+
+/* Opens the listening socket and starts the thread. */
+struct net *net_start(const struct net_options *options, struct error *ret_error);
+const char *net_address(const struct net *net); /* "127.0.0.1:40001" */
+/* With the lock held. An address of the machine's peer list; call net_peers_end() after the last.
+ */
+void net_peers_begin(struct net *net);
+void net_peer_address(struct net *net, uint64_t worker, const char *address);
+void net_peers_end(struct net *net);
+/* With the lock held: queues one line (newline added) for the agent; lost if the agent is gone. */
+void net_send_line(struct net *net, const char *line);
+void net_wake(struct net *net);
+/* Sends what is still due to everybody, for at most a second, then ends the thread. */
+void net_stop(struct net *net);
+
+#endif

@@ -1,0 +1,128 @@
+#include "worker/net_conn.h"
+#include "base/mem.h"
+#include "core/assert.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct conn *conn_open(int fd, bool dialled, uint64_t worker, const struct wire_hello *hello,
+                       int64_t now_us)
+{
+    struct conn *conn = mem_zalloc(1, sizeof *conn);
+    uint8_t *in = mem_alloc(WIRE_HEADER_BYTES + WIRE_PAYLOAD_MAX);
+    uint8_t *out = mem_alloc(WIRE_HEADER_BYTES + WIRE_PAYLOAD_MAX);
+    if (conn == NULL || in == NULL || out == NULL) {
+        mem_free(conn);
+        mem_free(in);
+        mem_free(out);
+        return NULL;
+    }
+    int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* only slower without */
+    *conn = (struct conn){.fd = fd, .dialled = dialled, .worker = worker, .since_us = now_us};
+    conn->in = in;
+    conn->out = out;
+    conn_finish_output(conn, WIRE_HELLO, wire_put_hello(conn_output(conn), hello));
+    return conn;
+}
+
+void conn_close(struct conn *conn)
+{
+    (void)close(conn->fd); /* frames not sent are of no use to anybody now */
+    mem_free(conn->in);
+    mem_free(conn->out);
+    mem_free(conn);
+}
+
+const uint8_t *conn_payload(const struct conn *conn)
+{
+    return conn->in + WIRE_HEADER_BYTES;
+}
+
+/* Reads until in_count == wanted. */
+static enum conn_result read_until(struct conn *conn, size_t wanted)
+{
+    while (conn->in_count < wanted) {
+        ssize_t got = recv(conn->fd, conn->in + conn->in_count, wanted - conn->in_count, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN))
+            return CONN_AGAIN; /* ENOTCONN: the dial is still under way */
+        if (got <= 0) return CONN_LOST;
+        conn->in_count += (size_t)got;
+    }
+    return CONN_DONE;
+}
+
+enum conn_result conn_receive(struct conn *conn)
+{
+    if (conn->in_count < WIRE_HEADER_BYTES) {
+        enum conn_result result = read_until(conn, WIRE_HEADER_BYTES);
+        if (result != CONN_DONE) return result;
+        if (!wire_get_header(conn->in, &conn->kind, &conn->payload_bytes)) return CONN_LOST;
+    }
+    enum conn_result result = read_until(conn, WIRE_HEADER_BYTES + conn->payload_bytes);
+    if (result == CONN_DONE) conn->in_count = 0;
+    return result;
+}
+
+bool conn_has_output(const struct conn *conn)
+{
+    return conn->out_at < conn->out_end;
+}
+
+uint8_t *conn_output(struct conn *conn)
+{
+    ASSERT(!conn_has_output(conn));
+    return conn->out + WIRE_HEADER_BYTES;
+}
+
+void conn_finish_output(struct conn *conn, enum wire_kind kind, size_t payload_bytes)
+{
+    wire_put_header(conn->out, kind, (uint32_t)payload_bytes);
+    conn->out_at = 0;
+    conn->out_end = WIRE_HEADER_BYTES + payload_bytes;
+}
+
+enum conn_result conn_send(struct conn *conn)
+{
+    while (conn_has_output(conn)) {
+        ssize_t sent =
+            send(conn->fd, conn->out + conn->out_at, conn->out_end - conn->out_at, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN))
+            return CONN_AGAIN;
+        if (sent <= 0) return CONN_LOST;
+        conn->out_at += (size_t)sent;
+    }
+    return CONN_DONE;
+}
+
+bool conn_read_hello(const struct conn *conn, struct wire_hello *ret_hello)
+{
+    return conn->kind == WIRE_HELLO &&
+           wire_get_hello(conn_payload(conn), conn->payload_bytes, ret_hello);
+}
+
+bool conn_token_matches(const struct wire_hello *theirs, const struct wire_hello *ours)
+{
+    return CRYPTO_memcmp(theirs->token, ours->token, sizeof ours->token) == 0;
+}
+
+bool conn_parse_address(const char *text, struct sockaddr_in *ret_address)
+{
+    char host[64];
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL || (size_t)(colon - text) >= sizeof host) return false;
+    memcpy(host, text, (size_t)(colon - text));
+    host[colon - text] = '\0';
+    char *end;
+    unsigned long port = strtoul(colon + 1, &end, 10);
+    if (*end != '\0' || port == 0 || port > 65535) return false;
+    *ret_address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    return inet_pton(AF_INET, host, &ret_address->sin_addr) == 1;
+}

@@ -1,0 +1,39 @@
+/* One connection to a peer: frames in, frames out, never blocking. Used by net.c alone. */
+#ifndef SHOAL_WORKER_NET_CONN_H
+#define SHOAL_WORKER_NET_CONN_H
+
+#include "worker/core/wire.h"
+#include <netinet/in.h>
+
+struct conn {
+    int fd;
+    bool dialled, up, dead, unread, unsent;
+    uint64_t worker;  /* 0: not known yet */
+    int64_t since_us; /* opened */
+    enum wire_kind kind;
+    uint32_t payload_bytes; /* of the frame just received */
+    size_t in_count, out_at, out_end;
+    uint8_t *in, *out; /* header, then payload: 16 bytes keep the payload aligned */
+};
+
+enum conn_result { CONN_DONE = 1, CONN_AGAIN, CONN_LOST };
+
+/* NULL: out of memory (fd is then left open). The hello is queued at once. */
+struct conn *conn_open(int fd, bool dialled, uint64_t worker, const struct wire_hello *hello,
+                       int64_t now_us);
+void conn_close(struct conn *conn);
+
+/* DONE: one whole frame is in kind, payload_bytes and conn_payload() until the next call. */
+enum conn_result conn_receive(struct conn *conn);
+const uint8_t *conn_payload(const struct conn *conn);
+
+bool conn_has_output(const struct conn *conn);
+uint8_t *conn_output(struct conn *conn); /* payload to fill, WIRE_PAYLOAD_MAX */
+void conn_finish_output(struct conn *conn, enum wire_kind kind, size_t payload_bytes);
+enum conn_result conn_send(struct conn *conn); /* DONE: the frame has left */
+
+bool conn_read_hello(const struct conn *conn, struct wire_hello *ret_hello);
+bool conn_token_matches(const struct wire_hello *theirs, const struct wire_hello *ours);
+bool conn_parse_address(const char *text, struct sockaddr_in *ret_address); /* "1.2.3.4:5" */
+
+#endif

@@ -1,0 +1,179 @@
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "worker/engine.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STATS_US INT64_C(1000000)
+
+static void send_json(struct shoal *shoal, json_t *line)
+{
+    char *text = line == NULL ? NULL : json_dumps(line, JSON_COMPACT);
+    if (text != NULL && shoal->net != NULL) net_send_line(shoal->net, text);
+    free(text);
+    json_decref(line);
+}
+
+void report_hello(struct shoal *shoal)
+{
+    send_json(shoal, json_pack("{s:s, s:s}", "t", "hello", "addr", net_address(shoal->net)));
+}
+
+void report_checkpoint(struct shoal *shoal, uint64_t step)
+{
+    send_json(shoal, json_pack("{s:s, s:I}", "t", "ckpt", "step", (json_int_t)step));
+}
+
+void report_done(struct shoal *shoal)
+{
+    send_json(shoal, json_pack("{s:s, s:I}", "t", "done", "step", (json_int_t)shoal->job.steps));
+}
+
+/* Slot s is bit s: the hex digits read from slot 0 on, so "80" of 8 slots is slot 0 alone. */
+static void format_slots(const struct wire_turn *turn, uint32_t member, char *ret_hex)
+{
+    uint32_t digits = (turn->slot_count + 3) / 4;
+    for (uint32_t d = 0; d < digits; d++) {
+        uint32_t value = 0;
+        for (uint32_t bit = 0; bit < 4; bit++) {
+            uint32_t slot = 4 * d + bit;
+            value = value << 1 | (slot < turn->slot_count && turn->owner[slot] == member);
+        }
+        ret_hex[d] = "0123456789abcdef"[value];
+    }
+    ret_hex[digits] = '\0';
+}
+
+static void report_commit(struct shoal *shoal, const struct member_commit *commit)
+{
+    json_t *workers = json_array();
+    for (uint32_t i = 0; i < commit->turn.member_count; i++) {
+        char hex[GROUP_SLOTS_MAX / 4 + 1];
+        format_slots(&commit->turn, i, hex);
+        json_array_append_new(workers, json_pack("{s:I, s:s}", "worker",
+                                                 (json_int_t)commit->turn.member[i], "slots", hex));
+    }
+    double loss = (double)commit->loss;
+    json_t *line =
+        json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:o, s:I}", "t", "progress", "job",
+                  (json_int_t)shoal->job.job_id, "step", (json_int_t)commit->step, "loss",
+                  isfinite(loss) ? json_real(loss) : json_null(), "generation",
+                  (json_int_t)commit->turn.generation, "attempt", (json_int_t)commit->turn.attempt,
+                  "workers", workers, "redone_slots", (json_int_t)commit->turn.redone_slots);
+    if (line != NULL && commit->step + 1 == shoal->job.steps) {
+        if (shoal->weights_sha256[0] == '\0')
+            job_weights_sha256(&shoal->job, shoal->weights_sha256);
+        json_object_set_new(line, "weights_sha256", json_string(shoal->weights_sha256));
+    }
+    send_json(shoal, line);
+}
+
+static enum worker_phase phase_of(const struct shoal *shoal)
+{
+    const struct member *m = shoal->member;
+    if (m->exit != 0) return PHASE_IDLE;
+    if (!m->self.has_state) return PHASE_JOIN;
+    if (!m->parked) {
+        if (shoal->doing == MEMBER_WANT_APPLY) return PHASE_APPLY;
+        if (shoal->doing == MEMBER_WANT_SAVE) return PHASE_CHECKPOINT;
+        return PHASE_COMPUTE;
+    }
+    switch ((enum turn_kind)m->turn.kind) {
+    case TURN_SYNC: return PHASE_SYNC;
+    case TURN_SAVE: return PHASE_CHECKPOINT;
+    case TURN_FINISH: return PHASE_IDLE;
+    case TURN_COMPUTE: break;
+    }
+    return m->exchange.ready ? PHASE_REDUCE : PHASE_COMPUTE;
+}
+
+static void write_page(struct shoal *shoal)
+{
+    const struct member *m = shoal->member;
+    struct worker_status facts = {
+        .job = shoal->job.job_id,
+        .worker = shoal->job.worker_id,
+        .step = m->self.position / 2,
+        .generation = m->last_compute.generation,
+        .attempt = m->last_compute.attempt,
+        .phase = phase_of(shoal),
+    };
+    for (uint32_t slot = 0; slot < m->turn.slot_count; slot++)
+        facts.slots_owned += m->me != GROUP_NOBODY && m->turn.owner[slot] == m->me;
+    status_write(shoal->page, &facts);
+}
+
+static void report_stats(struct shoal *shoal)
+{
+    int64_t now_us = clock_monotonic_us();
+    uint64_t step = shoal->member->self.position / 2;
+    if (now_us - shoal->told_stats_us < STATS_US) return;
+    double seconds = (double)(now_us - shoal->told_stats_us) / 1e6;
+    double samples =
+        (double)(step - shoal->told_stats_step) * shoal->job.slots * shoal->job.samples_per_slot;
+    bool first = shoal->told_stats_us == 0 || step < shoal->told_stats_step;
+    shoal->told_stats_us = now_us;
+    shoal->told_stats_step = step;
+    if (!first)
+        send_json(shoal, json_pack("{s:s, s:f, s:I}", "t", "stats", "tokens_per_s",
+                                   samples / seconds, "step", (json_int_t)step));
+}
+
+void report_changes(struct shoal *shoal)
+{
+    struct member *m = shoal->member;
+    write_page(shoal);
+    struct member_commit commit;
+    if (shoal->net == NULL) {
+        while (member_take_commit(m, &commit)) {} /* nobody to tell */
+        return;
+    }
+    /* The last step's line carries the hash of the final weights, so they must be in place. */
+    while (m->log_next < m->log_end && member_take_commit(m, &commit))
+        report_commit(shoal, &commit);
+    if (m->me != GROUP_NOBODY && m->turn.kind == TURN_COMPUTE &&
+        m->turn.generation != shoal->joined_generation) {
+        shoal->joined_generation = m->turn.generation;
+        send_json(shoal, json_pack("{s:s, s:I, s:I}", "t", "joined", "generation",
+                                   (json_int_t)m->turn.generation, "step",
+                                   (json_int_t)(m->turn.position / 2)));
+    }
+    report_stats(shoal);
+}
+
+static void take_peers(struct shoal *shoal, json_t *line)
+{
+    json_t *workers = json_object_get(line, "workers"), *entry;
+    size_t index;
+    if (!json_is_array(workers)) return;
+    net_peers_begin(shoal->net);
+    json_array_foreach(workers, index, entry)
+    {
+        json_t *worker = json_object_get(entry, "worker"), *addr = json_object_get(entry, "addr");
+        if (json_is_integer(worker) && json_integer_value(worker) > 0 && json_is_string(addr))
+            net_peer_address(shoal->net, (uint64_t)json_integer_value(worker),
+                             json_string_value(addr));
+    }
+    net_peers_end(shoal->net);
+}
+
+void report_take_line(struct shoal *shoal, const char *text)
+{
+    json_error_t error;
+    json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    const char *kind = json_string_value(json_object_get(line, "t"));
+    if (kind == NULL)
+        log_line(LOG_WARN, "worker", "ignoring a line from the agent that is not a message",
+                 "why=\"%s\"", line == NULL ? error.text : "no member t");
+    else if (strcmp(kind, "peers") == 0)
+        take_peers(shoal, line);
+    else if (strcmp(kind, "leave") == 0)
+        member_leave(shoal->member);
+    json_decref(line); /* a notice needs no answer: the agent follows it with leave */
+}

@@ -1,0 +1,50 @@
+/* The status page: what a worker is doing, readable by anybody at any time, also after its death.
+ *
+ * The worker maps a file of STATUS_BYTES (SHOAL_STATUS) and keeps it current; the agent and the
+ * local driver read it with status_read(). A sequence number guards against reading half a change:
+ * odd while the writer is inside. A worker killed inside a change leaves it odd; the page is then
+ * returned all the same, with `torn` set.
+ */
+#ifndef SHOAL_WORKER_STATUS_H
+#define SHOAL_WORKER_STATUS_H
+
+#include "base/error.h"
+#include <stdint.h>
+
+enum { STATUS_BYTES = 4096, STATUS_VERSION = 1 };
+#define STATUS_MAGIC UINT64_C(0x737574617473484c) /* "LHstatus" */
+
+enum worker_phase {
+    PHASE_JOIN = 1, /* looking for the group */
+    PHASE_SYNC,     /* fetching or serving the state */
+    PHASE_COMPUTE,
+    PHASE_REDUCE,
+    PHASE_APPLY,
+    PHASE_CHECKPOINT, /* copying a share, or waiting for the last checkpoint */
+    PHASE_IDLE,       /* over */
+};
+
+struct worker_status {
+    uint64_t magic;
+    uint32_t version, sequence;
+    uint64_t job, worker, pid;
+    uint64_t step, generation;
+    uint32_t attempt, slots_owned, phase, torn; /* enum worker_phase */
+    int64_t changed_us;                         /* wall clock, of the last change */
+};
+
+struct status_page; /* the writer's end */
+
+/* NULL path or a file that cannot be mapped: NULL; training does not depend on it. */
+struct status_page *status_open(const char *path, struct error *ret_error);
+/* Stores what changed; cheap when nothing did. `facts` needs step .. phase filled in. */
+void status_write(struct status_page *page, const struct worker_status *facts);
+void status_close(struct status_page *page); /* the file stays */
+
+/* Reads a page. False and a sentence: no such file, or not a status page. */
+bool status_read(const char *path, struct worker_status *ret_status,
+                 struct error *ret_error) WARN_UNUSED;
+/* "compute" and so on; "unknown" for values out of range. */
+const char *status_phase_name(uint32_t phase);
+
+#endif

@@ -6,7 +6,7 @@ enum {
     NODES_MAX = 131072, /* memory of the pool grows with these; see pool_size() */
     JOBS_MAX = 2000000,
     OFFERS_MAX = 2000000,
-    LEASES_PER_NODE = 8, /* jobs that share a node: as many as it has devices, rarely more than 8 */
+    LEASES_PER_NODE = 4, /* jobs that share a node, as in pool_config_default() */
     THRESHOLD_MIN_PPM = 10000,
     THRESHOLD_MAX_PPM = 10000000,
 };

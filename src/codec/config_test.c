@@ -73,7 +73,7 @@ static void everything_is_read(void **state)
     assert_int_equal(config.pool.limits.nodes_max, 10);
     assert_int_equal(config.pool.limits.jobs_max, 20);
     assert_int_equal(config.pool.limits.offers_max, 30);
-    assert_int_equal(config.pool.limits.leases_max, 80);
+    assert_int_equal(config.pool.limits.leases_max, 40);
     assert_int_equal(config.pool.worker_failures_max, 4);
     assert_int_equal(config.pool.agent_lease_us, 15000000);
     assert_int_equal(config.pool.boot_timeout_us, 60000000);

@@ -34,10 +34,13 @@ static void note(yaml_tree *tree, struct yaml_note *kept, uint32_t line, const c
     (void)error_set(&where, "%s:%u: ", tree->file, line);
     (void)vsnprintf(what.text, sizeof what.text, format, args); /* cut is fine */
     (void)snprintf(kept->text, sizeof kept->text, "%.200s%.300s", where.text, what.text);
+    for (char *at = kept->text; *at != '\0'; at++) /* a message is one line, whatever was quoted */
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
 }
 
 void yaml_mistake(yaml_item *item, const char *format, ...)
 {
+    if (item == NULL) return;
     va_list args;
     va_start(args, format);
     note(item->tree, &item->tree->mistake, item->line, format, args);

@@ -316,6 +316,16 @@ static void messages_stay_one_clean_line(void **state)
                         "known here: x");
 }
 
+static void mistakes_of_callers_are_kept_clean(void **state)
+{
+    (void)state;
+    yaml_tree *tree = open_good("a: \"x\\ny\"\n");
+    yaml_item *item = yaml_any(yaml_root(tree), "a");
+    yaml_mistake(NULL, "nothing to point at");
+    yaml_mistake(item, "odd value %s", yaml_item_string(item));
+    expect_finish(tree, "t.yaml:1: odd value x?y");
+}
+
 static void nearest_needs_to_be_near(void **state)
 {
     (void)state;
@@ -364,6 +374,7 @@ int main(void)
         cmocka_unit_test(syntax_and_extras_are_refused),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(messages_stay_one_clean_line),
+        cmocka_unit_test(mistakes_of_callers_are_kept_clean),
         cmocka_unit_test(nearest_needs_to_be_near),
         cmocka_unit_test(no_allocation_failure_is_lost),
     };

@@ -1,0 +1,267 @@
+/* Rows have the members that docs/protocol.md promises, with names where the core has numbers. */
+#include "base/mem.h"
+#include "codec/codec.h"
+#include "codec/json.h"
+#include "codec/view_json.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct catalog catalog;
+static struct job_spec spec;
+
+static const char *name_of(void *self, enum id_kind kind, uint32_t id)
+{
+    static const char *const kinds[] = {"",         "tenant", "project", "team", "experiment",
+                                        "provider", "region", "zone",    "pool"};
+    char *text = self;
+    if (id == 0) return "";
+    (void)snprintf(text, 32, "%s-%u", kinds[kind], id);
+    return text;
+}
+
+static bool offer_of(void *self, uint64_t offer_id, struct offer_view *ret_offer)
+{
+    (void)self;
+    if (offer_id != 9) return false;
+    *ret_offer = (struct offer_view){
+        .offer_id = 9, .zone = 4, .model = 1, .region = 2, .capacity = CAPACITY_SPOT};
+    return true;
+}
+
+static char text_of_name[32];
+static struct view_names names = {name_of, offer_of, text_of_name, &catalog};
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char job[] = "{name: lm, run: {command: [x]}, elastic: {slots: 10, steps: 36, "
+                              "work_per_slot: 20s}}";
+    struct error error;
+    return catalog_parse_shipped(&catalog, &error) &&
+                   job_spec_parse(&catalog, NULL, "j", job, strlen(job), &spec, &error)
+               ? 0
+               : -1;
+}
+
+/* Takes the reference. */
+static void expect(json_t *got, const char *text)
+{
+    char *written = json_finish_text(got, got == NULL);
+    assert_non_null(written);
+    assert_string_equal(written, text);
+    mem_free(written);
+}
+
+static const struct job_view job = {.job_id = 1,
+                                    .state = JOB_RUNNING,
+                                    .job_class = JOB_CLASS_P1,
+                                    .devices_min = 2,
+                                    .devices_max = 8,
+                                    .devices_up = 3,
+                                    .devices_wanted = 4,
+                                    .region = 2,
+                                    .tenant = 5,
+                                    .team = 7,
+                                    .step = 12,
+                                    .ckpt_step = 10,
+                                    .submitted_us = 100,
+                                    .started_us = 200,
+                                    .usd_micros = 300,
+                                    .usd_micros_per_hour = 400,
+                                    .last_kind = DECISION_BUY,
+                                    .last_reason = REASON_CHEAPEST,
+                                    .last_a = 1800000,
+                                    .last_b = 30000000,
+                                    .last_c = 2500};
+
+static void a_job_row(void **state)
+{
+    (void)state;
+    expect(job_view_json(&names, &job, &spec),
+           "{\"job\":1,\"name\":\"lm\",\"class\":\"P1\",\"kind\":\"elastic\",\"state\":\"running\","
+           "\"devices_min\":2,\"devices_max\":8,\"devices_up\":3,\"devices_wanted\":4,"
+           "\"region\":\"region-2\",\"tenant\":\"tenant-5\",\"project\":\"\",\"team\":\"team-7\","
+           "\"experiment\":\"\",\"slots\":10,\"steps\":36,\"step\":12,\"ckpt_step\":10,"
+           "\"submitted_us\":100,\"started_us\":200,\"ended_us\":0,\"usd_micros\":300,"
+           "\"usd_micros_per_hour\":400,\"last_kind\":\"buy\",\"last_reason\":\"CHEAPEST\","
+           "\"last_text\":\"cheapest offer that fits: $1.80/h for 2.5 NCU within $30.00/h left\"}");
+    json_t *row = job_view_json(&names, &job, NULL);
+    assert_string_equal(json_string_value(json_object_get(row, "name")), "");
+    json_decref(row);
+}
+
+static void a_node_and_a_lease_row(void **state)
+{
+    (void)state;
+    const struct node_view node = {.node_key = 7,
+                                   .offer_id = 9,
+                                   .state = NODE_DRAINING,
+                                   .phase = NODE_PHASE_UP,
+                                   .device_count = 2,
+                                   .devices_free = 1,
+                                   .model = 0,
+                                   .zone = 4,
+                                   .region = 2,
+                                   .provider = 3,
+                                   .capacity = CAPACITY_SPOT,
+                                   .agent_joined = 1,
+                                   .ordered_us = 1,
+                                   .up_since_us = 2,
+                                   .notice_us = 3,
+                                   .agent_heard_us = 4,
+                                   .usd_micros = 5,
+                                   .usd_micros_per_hour = 6,
+                                   .drain_reason = REASON_NOTICE};
+    expect(node_view_json(&names, &node),
+           "{\"node\":7,\"state\":\"draining\",\"phase\":\"up\",\"devices\":2,\"devices_free\":1,"
+           "\"model\":\"H100\",\"zone\":\"zone-4\",\"region\":\"region-2\",\"provider\":\"provider-"
+           "3\",\"capacity\":\"spot\",\"agent_joined\":true,\"ordered_us\":1,\"up_since_us\":2,"
+           "\"notice_us\":3,\"agent_heard_us\":4,\"usd_micros\":5,\"usd_micros_per_hour\":6,"
+           "\"drain_reason\":\"NOTICE\"}");
+    const struct lease_view lease = {.job_id = 1,
+                                     .node_key = 7,
+                                     .worker_id = 8,
+                                     .device_count = 1,
+                                     .phase = WORKER_PHASE_RUNNING,
+                                     .since_us = 5,
+                                     .step = 3};
+    expect(lease_view_json(&lease),
+           "{\"job\":1,\"node\":7,\"worker\":8,\"devices\":1,\"phase\":\"running\",\"step\":3,"
+           "\"stop_reason\":\"\",\"since_us\":5,\"deadline_us\":0}");
+}
+
+static void an_offer_and_a_pool_row(void **state)
+{
+    (void)state;
+    const struct offer_view offer = {.offer_id = 9,
+                                     .usd_micros_per_hour = 1,
+                                     .provider = 3,
+                                     .on_demand_usd_micros_per_hour = 2,
+                                     .region = 2,
+                                     .zone = 4,
+                                     .model = 3,
+                                     .capacity = CAPACITY_ON_DEMAND,
+                                     .device_count = 8,
+                                     .stock_count = 5,
+                                     .nodes_held = 1,
+                                     .refused_until_us = 6};
+    expect(offer_view_json(&names, &offer),
+           "{\"offer\":9,\"provider\":\"provider-3\",\"region\":\"region-2\",\"zone\":\"zone-4\","
+           "\"model\":\"A10\",\"ncu_milli\":400,\"capacity\":\"on_demand\",\"devices\":8,"
+           "\"stock\":5,\"nodes_held\":1,\"usd_micros_per_hour\":1,"
+           "\"on_demand_usd_micros_per_hour\":2,\"refused_until_us\":6}");
+    const struct config_pool pool_entry = {
+        .name = "tier",
+        .need = {.capability_mask = 1 | 2, .vram_min_mib = 24576},
+        .hardware_mask = 1 | 8,
+        .price_threshold_ppm = 500000,
+        .use_case_count = 1,
+        .use_cases = {"tuning"}};
+    expect(pool_json(&catalog, &pool_entry),
+           "{\"name\":\"tier\",\"capabilities\":[\"fp16\",\"bf16\",\"24gb-vram\"],"
+           "\"hardware\":[\"H100\",\"A10\"],\"use_cases\":[\"tuning\"],\"price_threshold\":0.5}");
+}
+
+static void decisions_and_entries_name_zone_and_model(void **state)
+{
+    (void)state;
+    const struct pool_decision decision = {.id = 65537,
+                                           .kind = DECISION_DRAIN,
+                                           .reason = REASON_PRICE_ABOVE_THRESHOLD,
+                                           .job_id = 1,
+                                           .node_key = 7,
+                                           .offer_id = 9,
+                                           .a = 4400000,
+                                           .b = 3150000};
+    expect(decision_json(&names, &decision, 1000),
+           "{\"id\":65537,\"t\":1000,\"kind\":\"drain\",\"reason\":\"PRICE_ABOVE_THRESHOLD\","
+           "\"text\":\"price $4.40/h is above the threshold $3.15/h\",\"job\":1,\"node\":7,"
+           "\"offer\":9,\"zone\":\"zone-4\",\"model\":\"A100-80GB\",\"a\":4400000,\"b\":3150000,"
+           "\"c\":0}");
+    const struct ledger_entry entry = {.id = 65538,
+                                       .node_key = 7,
+                                       .job_id = 1,
+                                       .offer_id = 8,
+                                       .from_us = 1,
+                                       .to_us = 2,
+                                       .usd_micros = -3,
+                                       .kind = ENTRY_ADJUSTMENT,
+                                       .project = 6,
+                                       .device_count = 1};
+    expect(entry_json(&names, &entry),
+           "{\"id\":65538,\"node\":7,\"job\":1,\"offer\":8,\"zone\":\"\",\"model\":\"\","
+           "\"from_us\":1,\"to_us\":2,\"usd_micros\":-3,\"kind\":\"adjustment\",\"tenant\":\"\","
+           "\"project\":\"project-6\",\"team\":\"\",\"experiment\":\"\",\"devices\":1}");
+}
+
+static void totals_row(void **state)
+{
+    (void)state;
+    const struct pool_totals totals = {1, 2, 3, 4, 5, 6, 7, 8, -9, 10};
+    expect(totals_json(&totals),
+           "{\"jobs_queued\":1,\"jobs_running\":2,\"nodes\":3,\"devices\":4,\"devices_busy\":5,"
+           "\"usd_micros_jobs\":6,\"usd_micros_overhead\":7,\"usd_micros_idle\":8,"
+           "\"usd_micros_adjustment\":-9,\"usd_micros_per_hour\":10}");
+}
+
+/* 36 steps x 10 slots x 20 s = 2 NCU hours; at 2 NCU that is an hour. */
+static void a_quote_knows_hours_and_total(void **state)
+{
+    (void)state;
+    static struct quote quote;
+    quote = (struct quote){.option_count = 2, .verdict = REASON_FITS, .a = 1, .b = 4};
+    quote.options[0] = (struct quote_option){.strategy = QUOTE_CHEAPEST_MIX,
+                                             .region = 2,
+                                             .device_count = 2,
+                                             .line_count = 1,
+                                             .ncu_milli = 2000,
+                                             .usd_micros_per_hour = 3600000,
+                                             .reason = REASON_FITS,
+                                             .a = 1,
+                                             .b = 4,
+                                             .lines = {{9, 2, 2, 3600000}}};
+    quote.options[1] =
+        (struct quote_option){.strategy = QUOTE_SPOT_ONLY, .region = 2, .reason = REASON_NO_OFFER};
+    json_t *row = quote_json(&names, &quote, &spec);
+    json_t *options = json_object_get(row, "options");
+    json_t *first = json_array_get(options, 0), *second = json_array_get(options, 1);
+    assert_string_equal(json_string_value(json_object_get(row, "verdict")), "FITS");
+    assert_string_equal(json_string_value(json_object_get(row, "text")),
+                        "fits: needs 1 devices, the pool can reach 4");
+    assert_true(fabs(json_real_value(json_object_get(first, "hours")) - 1) < 1e-9);
+    assert_true(fabs(json_real_value(json_object_get(first, "usd")) - 3.6) < 1e-9);
+    assert_true(fabs(json_real_value(json_object_get(first, "ncu")) - 2) < 1e-9);
+    assert_true(json_is_true(json_object_get(first, "possible")));
+    json_t *line = json_array_get(json_object_get(first, "lines"), 0);
+    assert_string_equal(json_string_value(json_object_get(line, "zone")), "zone-4");
+    assert_string_equal(json_string_value(json_object_get(line, "model")), "A100-80GB");
+    assert_string_equal(json_string_value(json_object_get(line, "kind")), "spot");
+    assert_int_equal(json_integer_value(json_object_get(line, "nodes")), 2);
+    assert_true(json_is_false(json_object_get(second, "possible")));
+    assert_null(json_object_get(second, "hours"));
+    json_decref(row);
+
+    row = quote_json(&names, &quote, NULL); /* no job: no hours */
+    assert_null(json_object_get(json_array_get(json_object_get(row, "options"), 0), "hours"));
+    json_decref(row);
+}
+
+int main(void)
+{
+    codec_init();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_row),
+        cmocka_unit_test(a_node_and_a_lease_row),
+        cmocka_unit_test(an_offer_and_a_pool_row),
+        cmocka_unit_test(decisions_and_entries_name_zone_and_model),
+        cmocka_unit_test(totals_row),
+        cmocka_unit_test(a_quote_knows_hours_and_total),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

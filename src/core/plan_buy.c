@@ -42,7 +42,8 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
     s->offer = s->node = s->partial = SLOT_NONE;
     s->nodes_left =
         p->config.limits.nodes_max > p->node_count ? p->config.limits.nodes_max - p->node_count : 0;
-    if (demand->ever) s->nodes_left = UINT32_MAX;
+    s->leases_left = p->leases_free.count + p->config.limits.leases_max - p->leases_end;
+    if (demand->ever) s->nodes_left = s->leases_left = UINT32_MAX;
     s->too_dear_usd_micros = 0;
     rewind_markets(s);
 }
@@ -104,6 +105,7 @@ static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
     if (s->left.single_node) s->left.devices_left = 0;
     if (s->left.budget_left_usd_micros != INT64_MAX)
         s->left.budget_left_usd_micros -= pick.usd_micros_per_hour * pick.node_count;
+    s->leases_left -= pick.node_count;
     if (pick.node == SLOT_NONE) s->nodes_left -= pick.node_count;
     *ret_pick = pick;
 }
@@ -167,7 +169,7 @@ static uint32_t stock_of(const struct supply *s, const struct offer *o)
 static struct pick pick_offer(const struct supply *s, uint32_t offer)
 {
     const struct offer *o = &s->p->offers[offer];
-    uint32_t stock = smaller(stock_of(s, o), s->nodes_left);
+    uint32_t stock = smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
     struct pick pick = {.offer = offer,
                         .node = SLOT_NONE,
                         .node_count = 1,
@@ -217,6 +219,7 @@ static bool next_offer(struct supply *s, struct pick *ret_pick)
 bool supply_next(struct supply *s, struct pick *ret_pick)
 {
     if (s->left.devices_left < s->left.node_devices_min || s->left.devices_left == 0) return false;
+    if (s->leases_left == 0) return false;
     if (!s->buying) {
         if (next_idle(s, ret_pick)) return true;
         s->buying = 1;

@@ -40,8 +40,8 @@ struct supply {
     uint64_t models; /* with offers here that fit */
     uint32_t region_index, order;
     uint32_t buying, offer, node, partial; /* partial: a node with devices to spare, kept in mind */
-    uint32_t nodes_left;
-    int64_t too_dear_usd_micros; /* cheapest node that did not fit the budget; 0 = none */
+    uint32_t nodes_left, leases_left;      /* of the pool's limits */
+    int64_t too_dear_usd_micros;           /* cheapest node that did not fit the budget; 0 = none */
     uint32_t heads[MODELS_MAX];
 };
 

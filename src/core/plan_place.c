@@ -158,7 +158,6 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     struct demand demand =
         demand_of(s, j->devices_max - held.device_count, held.usd_micros_per_hour);
     demand.job = job;
-    demand.job = job;
     uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);
@@ -194,6 +193,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     ASSERT(job != SLOT_NONE);
     struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
     struct demand demand = demand_of(s, s->devices_max, held.usd_micros_per_hour);
+    demand.job = job;
     struct mix mix;
     if (best_region(p, s, &demand, p->jobs[job].region_index, &mix)) {
         bind(p, job, mix.region_index, out);

@@ -30,6 +30,73 @@ static bool is_hopeless(const pool *p, const struct job *j, struct holding held)
     return p->now_us >= j->short_since_us + p->config.boot_timeout_us;
 }
 
+/* The dearest node of guaranteed capacity taken for want of spot that has been held long enough;
+ * SLOT_NONE if none yet, then ret_ready_us is when there will be one. */
+static uint32_t oldest_fallback(const pool *p, const struct job *j, int64_t *ret_ready_us)
+{
+    uint32_t dearest = SLOT_NONE;
+    *ret_ready_us = INT64_MAX;
+    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next) {
+        const struct lease *lease = &p->leases[l];
+        if (!lease->fallback || lease->state != LEASE_ACTIVE) continue;
+        if (p->nodes[lease->node].leases.count > 1) continue; /* another job works there */
+        int64_t ready_us = lease->since_us + SWAP_HOLD_US;
+        if (ready_us > p->now_us) {
+            if (ready_us < *ret_ready_us) *ret_ready_us = ready_us;
+            continue;
+        }
+        if (dearest == SLOT_NONE ||
+            p->offers[p->nodes[lease->node].offer].unit_usd_micros >
+                p->offers[p->nodes[p->leases[dearest].node].offer].unit_usd_micros)
+            dearest = l;
+    }
+    return dearest;
+}
+
+/* Spot that is clearly cheaper than what is paid, and clearly below the threshold. */
+static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, uint32_t region_index,
+                                     int64_t unit_usd_micros)
+{
+    uint64_t models = s->compat_mask & p->regions[region_index].model_mask;
+    uint32_t threshold_ppm = (uint32_t)((int64_t)s->threshold_ppm * SWAP_GAIN_PPM / 1000000);
+    for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
+        const struct market *market = market_of(p, region_index, (uint32_t)__builtin_ctzll(rest));
+        for (uint32_t at = market->offers.head; at != SLOT_NONE;
+             at = p->offers[at].market_link.next) {
+            const struct offer *o = &p->offers[at];
+            if (o->unit_usd_micros > unit_usd_micros * SWAP_GAIN_PPM / 1000000) break;
+            if (o->capacity == CAPACITY_SPOT && offer_stock(p, o) > 0 &&
+                !offer_is_above(o, threshold_ppm))
+                return at;
+        }
+    }
+    return SLOT_NONE;
+}
+
+/* One node at a time, and only while nothing else of the job is on its way: a job never trades all
+ * it has for promises. Returns when to look again. */
+static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool_output *out)
+{
+    const struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    int64_t ready_us = INT64_MAX;
+    if (held.fallback_count == 0 || j->state != JOB_RUNNING) return INT64_MAX;
+    uint32_t lease = oldest_fallback(p, j, &ready_us);
+    if (lease == SLOT_NONE || held.up_count < held.device_count) return ready_us;
+    uint32_t node = p->leases[lease].node;
+    int64_t unit = p->offers[p->nodes[node].offer].unit_usd_micros;
+    uint32_t spot = clearly_cheaper_spot(p, s, j->region_index, unit);
+    if (spot == SLOT_NONE || !act_has_room(out)) return p->now_us + SWAP_HOLD_US;
+    const struct offer *o = &p->offers[spot];
+    MARK(out, SWAP_TO_SPOT);
+    node_drain(p, node, REASON_CHEAPEST, p->now_us + p->config.drain_us,
+               (struct numbers){.a = o->usd_micros_per_hour,
+                                .b = s->budget_usd_micros_per_hour,
+                                .c = (int64_t)p->models[o->model].ncu_milli * o->device_count},
+               out);
+    return p->now_us + SWAP_HOLD_US;
+}
+
 /* After growing: what is the job's next concern, and when. */
 void plan_review(pool *p, uint32_t job, struct pool_output *out)
 {
@@ -40,7 +107,7 @@ void plan_review(pool *p, uint32_t job, struct pool_output *out)
         return;
     }
     job_interest(p, job, held.device_count < j->devices_max || held.fallback_count > 0);
-    j->review_us = INT64_MAX;
+    j->review_us = swap_back(p, job, held, out);
     if (j->state == JOB_STARTING && held.device_count < j->devices_min)
         j->review_us = j->short_since_us + p->config.boot_timeout_us;
     job_rearm_budget(p, job);

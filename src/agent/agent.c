@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TOKEN_FILE_BYTES_MAX = 4096 };
+enum { TOKEN_FILE_BYTES_MAX = 4096, STRAY_ROUNDS_MAX = 200 };
 
 static uint32_t running_count(const struct agent *agent)
 {
@@ -30,9 +31,8 @@ static void on_closed(uv_handle_t *handle)
     (void)handle; /* agent_main() frees the agent after the loop */
 }
 
-/* Orphans of workers that left their group are our children (we are their subreaper): the agent
- * goes last. */
-static void kill_strays(void)
+/* One look at our children, SIGKILL to each. The list may miss some while others are dying. */
+static void kill_children(void)
 {
     char path[64], word[32];
     (void)snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
@@ -42,6 +42,19 @@ static void kill_strays(void)
         if (pid > 1) (void)kill((pid_t)pid, SIGKILL); /* it may have ended */
     }
     if (children != NULL) (void)fclose(children); /* read only */
+}
+
+/* Orphans of workers that left their group are our children, since we are their subreaper: none
+ * may outlive us. */
+static void kill_strays(void)
+{
+    for (int round = 0; round < STRAY_ROUNDS_MAX; round++) {
+        kill_children();
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {}
+        if (pid < 0) return;    /* ECHILD: none left */
+        (void)poll(NULL, 0, 1); /* the kernel is ending them */
+    }
 }
 
 static void end(struct agent *agent, int exit_status)

@@ -10,6 +10,7 @@ static bool is_target(const struct local *local, const struct local_event *event
     if (node->phase != NODE_PHASE_UP || node->dying_reason != NODE_REASON_NONE) return false;
     if (node->kill_us != 0 || node->noticed || node->preempt_us <= now_us) return false;
     const struct local_offer *offer = &s->offers[node->offer_index];
+    if (offer->capacity != CAPACITY_SPOT) return false; /* clouds take back nothing else */
     if (event->zone[0] != '\0' && strcmp(event->zone, s->zones[offer->zone_index].name) != 0)
         return false;
     return event->model[0] == '\0' || strcmp(event->model, offer->model) == 0;

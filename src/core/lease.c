@@ -4,10 +4,16 @@
 #include "core/job.h"
 #include "core/ledger.h"
 #include "core/node.h"
+#include "core/plan.h"
 
 bool lease_can_make(const pool *p)
 {
     return p->leases_free.count > 0 || p->leases_end < p->config.limits.leases_max;
+}
+
+uint32_t lease_room(const pool *p)
+{
+    return p->leases_free.count + (p->config.limits.leases_max - p->leases_end);
 }
 
 uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
@@ -98,6 +104,7 @@ void lease_drop(pool *p, uint32_t slot)
     list_append(&p->leases_free, CHAIN(p->leases, job_link), slot);
     heap_set(&p->timers, timer_of_lease(p, slot), HEAP_KEY_NEVER);
     job_touch(p, job);
+    plan_room_made(p);
 }
 
 void lease_end(pool *p, uint32_t slot, struct pool_output *out)

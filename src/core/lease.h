@@ -12,6 +12,7 @@
 #include "core/state.h"
 
 bool lease_can_make(const pool *p);
+uint32_t lease_room(const pool *p); /* how many more can be made */
 uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
                     uint32_t paid_count);
 void lease_stop(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us);

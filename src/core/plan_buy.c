@@ -1,5 +1,6 @@
 #include "core/plan_buy.h"
 #include "core/assert.h"
+#include "core/lease.h"
 #include "core/offer.h"
 
 struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t committed_usd_micros)
@@ -42,7 +43,7 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
     s->offer = s->node = s->partial = SLOT_NONE;
     s->nodes_left =
         p->config.limits.nodes_max > p->node_count ? p->config.limits.nodes_max - p->node_count : 0;
-    s->leases_left = p->leases_free.count + p->config.limits.leases_max - p->leases_end;
+    s->leases_left = lease_room(p);
     if (demand->ever) s->nodes_left = s->leases_left = UINT32_MAX;
     s->too_dear_usd_micros = 0;
     rewind_markets(s);
@@ -105,8 +106,8 @@ static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
     if (s->left.single_node) s->left.devices_left = 0;
     if (s->left.budget_left_usd_micros != INT64_MAX)
         s->left.budget_left_usd_micros -= pick.usd_micros_per_hour * pick.node_count;
-    s->leases_left -= pick.node_count;
     if (pick.node == SLOT_NONE) s->nodes_left -= pick.node_count;
+    s->leases_left -= pick.node_count;
     *ret_pick = pick;
 }
 
@@ -234,7 +235,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     struct supply supply;
     struct pick pick;
     supply_begin(&supply, p, demand, region_index, order);
-    *ret_mix = (struct mix){.region_index = region_index, .order = order};
+    *ret_mix = (struct mix){
+        .region_index = region_index, .order = order, .node_devices_min = demand->node_devices_min};
     while (supply_next(&supply, &pick)) {
         uint32_t devices = pick.device_count * pick.node_count;
         int64_t usd_micros = pick.usd_micros_per_hour * pick.node_count;
@@ -254,6 +256,7 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
         ret_mix->lines[line].usd_micros_per_hour += usd_micros;
     }
     ret_mix->too_dear_usd_micros = supply.too_dear_usd_micros;
+    ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
 }
 
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
@@ -264,4 +267,15 @@ void supply_best(const pool *p, const struct demand *demand, uint32_t region_ind
     struct mix by_device;
     supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &by_device);
     if (by_device.device_count > ret_mix->device_count) *ret_mix = by_device;
+    if (ret_mix->device_count >= devices_min || !ret_mix->limited) return;
+    /* Cheap small nodes used up the room: only those so large that the room suffices. */
+    struct demand large = *demand;
+    uint32_t room = lease_room(p);
+    if (p->node_count < p->config.limits.nodes_max)
+        room = smaller(room, p->config.limits.nodes_max - p->node_count);
+    if (room == 0) return;
+    large.node_devices_min = (devices_min + room - 1) / room;
+    if (large.node_devices_min <= demand->node_devices_min) return;
+    supply_mix(p, &large, region_index, SUPPLY_BY_DEVICE, &by_device);
+    if (by_device.device_count >= devices_min) *ret_mix = by_device;
 }

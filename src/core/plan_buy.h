@@ -52,6 +52,8 @@ struct mix_line {
 
 struct mix {
     uint32_t region_index, order, device_count, node_count, line_count;
+    uint32_t node_devices_min; /* smaller nodes were left out, or room would have run out */
+    uint32_t limited;          /* nodes_max or leases_max cut it short */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     struct mix_line lines[SUPPLY_LINES_MAX];

@@ -31,16 +31,19 @@ static bool is_better(const struct mix *a, const struct mix *b)
 /* The best region that reaches the gang's minimum, the one it was in before if that does. In
  * ret_best: what it could take there; without any, the cheapest node that was too dear. */
 static bool best_region(const pool *p, const struct shape *s, const struct demand *demand,
-                        uint32_t home, struct mix *ret_best)
+                        uint32_t home, bool stays, struct mix *ret_best)
 {
     bool found = false;
     int64_t too_dear = 0;
+    uint32_t limited = 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
         if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
+        if (stays && i != home) continue;
         struct mix mix;
         supply_best(p, demand, i, s->devices_min, &mix);
+        limited |= mix.limited;
         if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
             too_dear = mix.too_dear_usd_micros;
         if (mix.device_count < s->devices_min) continue;
@@ -49,8 +52,17 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
         found = true;
         if (i == home) break;
     }
-    if (!found) ret_best->too_dear_usd_micros = too_dear;
+    if (!found) *ret_best = (struct mix){.too_dear_usd_micros = too_dear, .limited = limited};
     return found;
+}
+
+/* Workers of a gang that was given up may still be handing over: until they are gone, their region is
+ * the job's, or it would work in two at once. */
+static bool works_still(const pool *p, const struct job *j)
+{
+    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
+        if (p->leases[l].state != LEASE_OVER) return true;
+    return false;
 }
 
 static bool buys_fallback(const pool *p, const struct shape *s, const struct supply *supply,
@@ -134,7 +146,7 @@ static void say_short(pool *p, uint32_t job, const struct supply *supply, struct
                       struct pool_output *out)
 {
     const struct job *j = &p->jobs[job];
-    if (supply->nodes_left == 0 || !lease_can_make(p)) {
+    if (supply->nodes_left == 0 || supply->leases_left == 0) {
         MARK(out, NODE_LIMIT);
         p->starved = 1;
     }
@@ -161,6 +173,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);
+    demand.node_devices_min = mix.node_devices_min;
     struct supply supply;
     struct pick pick;
     supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
@@ -195,12 +208,13 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     struct demand demand = demand_of(s, s->devices_max, held.usd_micros_per_hour);
     demand.job = job;
     struct mix mix;
-    if (best_region(p, s, &demand, p->jobs[job].region_index, &mix)) {
+    if (best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
+                    &mix)) {
         bind(p, job, mix.region_index, out);
         return;
     }
     heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
-    if (p->node_count >= p->config.limits.nodes_max || !lease_can_make(p)) {
+    if (mix.limited) {
         MARK(out, NODE_LIMIT);
         p->starved = 1;
     }

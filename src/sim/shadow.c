@@ -85,12 +85,13 @@ static void hear_event(struct sim *s, const struct pool_event *event)
     if (event->kind == POOL_EVENT_OFFER_CHANGED) hear_offer(s, event);
     if (event->kind == POOL_EVENT_AGENT_REPORTED) {
         struct shadow_node *node = sim_shadow_node(s, event->u.agent_reported.node_key);
-        if (node != NULL) node->joined = true;
+        if (node != NULL) node->joined = node->heard_up = true;
     }
     if (event->kind == POOL_EVENT_NODE_OBSERVED) {
         struct shadow_node *node = sim_shadow_node(s, event->u.node_observed.node_key);
         uint32_t phase = event->u.node_observed.phase;
         bool over = phase == NODE_PHASE_GONE || phase == NODE_PHASE_REFUSED;
+        if (node != NULL && phase == NODE_PHASE_UP) node->heard_up = true;
         if (node != NULL && (over || (phase == NODE_PHASE_ABSENT && node->released))) {
             node->lost = true;
             end_workers_of(s->shadow, node);

@@ -18,7 +18,7 @@ struct shadow_node {
     int64_t first_us, last_ask_us, leaked_us; /* leaked: closed by the core while it still ran */
     int64_t above_threshold_us;               /* since when its price is above; 0: it is not */
     int64_t entries_usd_micros;
-    bool released, lost, closed, joined;
+    bool released, lost, closed, joined, heard_up;
 };
 
 struct shadow_worker {

@@ -1,0 +1,360 @@
+/* How fast the core decides, alone: no journal, no network, one thread.
+ *
+ * Prints one JSON object per row of out/bench.json. Budgets (the limits that stand in the peer's
+ * place) are those of the design: 200,000 placements/s, 5 ms for a round that changes little, 1 KiB a
+ * queued job, 50 ms from a refresh of a million prices to the new plan. Sizes as arguments
+ * (`bench_core 1k 10k`); all of them without. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/pool.h"
+#include "core/view.h"
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODELS = 4, REGIONS = 4, NODE_DEVICES = 8, ROUNDS = 200000, RUNS = 3 };
+
+struct drive {
+    pool *p;
+    void *memory;
+    struct pool_output out;
+    uint64_t seq, random;
+    int64_t now_us;
+    uint64_t *keys; /* nodes, in the order they were ordered */
+    uint64_t *worker_keys, *worker_ids, *worker_jobs;
+    uint32_t key_count, worker_count, worker_max, key_max;
+    uint64_t placed;
+};
+
+static uint32_t draw(struct drive *d, uint32_t end)
+{
+    d->random = d->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((d->random >> 33) % end);
+}
+
+static void note_commands(struct drive *d)
+{
+    for (uint32_t i = 0; i < d->out.command_count; i++) {
+        const struct pool_command *c = &d->out.commands[i];
+        if (c->kind == POOL_COMMAND_ENSURE_NODE && d->key_count < d->key_max)
+            d->keys[d->key_count++] = c->node_key;
+        if (c->kind != POOL_COMMAND_ENSURE_WORKER) continue;
+        d->placed++;
+        if (d->worker_count == d->worker_max) continue;
+        d->worker_keys[d->worker_count] = c->node_key;
+        d->worker_ids[d->worker_count] = c->worker_id;
+        d->worker_jobs[d->worker_count++] = c->job_id;
+    }
+}
+
+static void step(struct drive *d, struct pool_event *event)
+{
+    event->seq = ++d->seq;
+    event->version = POOL_CORE_VERSION;
+    event->now_us = d->now_us;
+    pool_step(d->p, event, &d->out);
+    note_commands(d);
+}
+
+static void settle(struct drive *d) /* until the core has nothing more to say now */
+{
+    while (pool_next_wake_us(d->p) <= d->now_us)
+        step(d, &(struct pool_event){.kind = POOL_EVENT_TICK});
+}
+
+static void *need(size_t count, size_t bytes)
+{
+    void *block = mem_zalloc(count, bytes);
+    if (block == NULL) {
+        fprintf(stderr, "bench_core: out of memory; give smaller sizes\n");
+        exit(1);
+    }
+    return block;
+}
+
+static void open_drive(struct drive *d, struct pool_limits limits, uint32_t devices)
+{
+    struct pool_config config;
+    pool_config_default(&config);
+    config.limits = limits;
+    size_t bytes = pool_size(&limits);
+    *d = (struct drive){.random = 1, .now_us = 1000000};
+    d->memory = need(bytes, 1);
+    d->p = pool_init(d->memory, bytes, &config);
+    d->key_max = limits.nodes_max;
+    d->worker_max = devices * 2;
+    d->keys = need(d->key_max, 8);
+    d->worker_keys = need(d->worker_max, 8);
+    d->worker_ids = need(d->worker_max, 8);
+    d->worker_jobs = need(d->worker_max, 8);
+    for (uint32_t model = 0; model < MODELS; model++)
+        step(d, &(struct pool_event){.kind = POOL_EVENT_MODEL_DEFINED,
+                                     .u.model_defined = {.model = model,
+                                                         .ncu_milli = 400 * (model + 1),
+                                                         .vram_mib = 40960,
+                                                         .capability_mask = 1}});
+}
+
+static void close_drive(struct drive *d)
+{
+    mem_free(d->memory);
+    mem_free(d->keys);
+    mem_free(d->worker_keys);
+    mem_free(d->worker_ids);
+    mem_free(d->worker_jobs);
+}
+
+static struct pool_event offer_event(uint64_t id, uint32_t region, uint32_t model,
+                                     uint32_t capacity, int64_t price, uint32_t stock)
+{
+    return (struct pool_event){.kind = POOL_EVENT_OFFER_CHANGED,
+                               .u.offer_changed = {.offer_id = id,
+                                                   .usd_micros_per_hour = price,
+                                                   .on_demand_usd_micros_per_hour = price * 3,
+                                                   .provider = 1,
+                                                   .region = region,
+                                                   .zone = region,
+                                                   .model = model,
+                                                   .capacity = capacity,
+                                                   .device_count = NODE_DEVICES,
+                                                   .stock_count = stock}};
+}
+
+static struct pool_event job_event(uint64_t id, uint32_t min, uint32_t max)
+{
+    return (struct pool_event){.kind = POOL_EVENT_JOB_SUBMITTED,
+                               .u.job_submitted = {.job_id = id,
+                                                   .capability_mask = 1,
+                                                   .devices_min = min,
+                                                   .devices_max = max,
+                                                   .tenant = 1,
+                                                   .job_class = (uint8_t)(id % 4),
+                                                   .kind = JOB_KIND_ELASTIC}};
+}
+
+static struct pool_event worker_event(const struct drive *d, uint32_t at, uint32_t phase)
+{
+    return (struct pool_event){.kind = POOL_EVENT_WORKER_REPORTED,
+                               .u.worker_reported = {.node_key = d->worker_keys[at],
+                                                     .job_id = d->worker_jobs[at],
+                                                     .worker_id = d->worker_ids[at],
+                                                     .step = d->seq,
+                                                     .phase = phase}};
+}
+
+static struct pool_event agent_event(uint64_t node_key)
+{
+    return (struct pool_event){
+        .kind = POOL_EVENT_AGENT_REPORTED,
+        .u.agent_reported = {.node_key = node_key, .phase = AGENT_PHASE_JOINED}};
+}
+
+/* Owned nodes, all up and idle: one job per region takes them all, they join, it ends. */
+static void fill_nodes(struct drive *d, uint32_t devices)
+{
+    uint32_t per_offer = devices / NODE_DEVICES / REGIONS / MODELS + 1;
+    for (uint32_t i = 0; i < REGIONS * MODELS; i++) {
+        struct pool_event offer =
+            offer_event(1 + i, 1 + i / MODELS, i % MODELS, CAPACITY_OWNED, 1000000 + i, per_offer);
+        step(d, &offer);
+    }
+    for (uint32_t region = 1; region <= REGIONS; region++) {
+        struct pool_event job = job_event(region, 1, per_offer * MODELS * NODE_DEVICES);
+        job.u.job_submitted.region = region;
+        step(d, &job);
+        settle(d);
+    }
+    for (uint32_t i = 0; i < d->key_count; i++) {
+        struct pool_event up = {.kind = POOL_EVENT_NODE_OBSERVED,
+                                .u.node_observed = {.node_key = d->keys[i],
+                                                    .phase = NODE_PHASE_UP,
+                                                    .billed_usd_micros = -1}};
+        step(d, &up);
+        struct pool_event agent = agent_event(d->keys[i]);
+        step(d, &agent);
+    }
+    settle(d);
+    for (uint32_t region = 1; region <= REGIONS; region++)
+        step(d, &(struct pool_event){.kind = POOL_EVENT_JOB_CANCELLED,
+                                     .u.job_cancelled = {.job_id = region}});
+    settle(d);
+    for (uint32_t i = 0; i < d->worker_count; i++) {
+        struct pool_event stopped = worker_event(d, i, WORKER_PHASE_STOPPED);
+        step(d, &stopped);
+    }
+    settle(d);
+    d->worker_count = 0;
+}
+
+static void print_row(const char *name, const char *size, double value, const char *unit,
+                      const char *peer, double limit, bool higher)
+{
+    printf(
+        "{\"name\":\"%s%s%s\",\"value\":%.6g,\"unit\":\"%s\",\"peer\":\"%s\",\"peer_value\":%.6g,"
+        "\"ratio\":%.6g,\"better\":\"%s\",\"runs\":%d}\n",
+        name, *size == '\0' ? "" : ".", size, value, unit, peer, limit, value / limit,
+        higher ? "higher" : "lower", RUNS);
+    (void)fflush(stdout);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double values[RUNS])
+{
+    qsort(values, RUNS, sizeof values[0], compare_doubles);
+    return values[RUNS / 2];
+}
+
+/* One-device jobs onto idle devices until the pool is full: events in, workers out. */
+static double place_all(struct drive *d, uint32_t devices)
+{
+    uint64_t before = d->placed, id = 1000;
+    int64_t start_us = clock_monotonic_us();
+    for (uint32_t i = 0; i < devices; i++) {
+        struct pool_event job = job_event(id++, 1, 1);
+        step(d, &job);
+    }
+    settle(d);
+    int64_t took_us = clock_monotonic_us() - start_us;
+    return (double)(d->placed - before) * 1e6 / (double)(took_us > 0 ? took_us : 1);
+}
+
+/* A full pool with a queue: each job that ends makes room for the next. */
+static double replace_some(struct drive *d, uint32_t count)
+{
+    uint64_t id = UINT64_C(1) << 40;
+    for (uint32_t i = 0; i < count; i++) {
+        struct pool_event job = job_event(id++, 1, 1);
+        step(d, &job);
+    }
+    settle(d);
+    uint64_t before = d->placed;
+    int64_t start_us = clock_monotonic_us();
+    for (uint32_t i = 0; i < count; i++) {
+        struct pool_event finished = worker_event(d, i, WORKER_PHASE_FINISHED);
+        step(d, &finished);
+    }
+    settle(d);
+    int64_t took_us = clock_monotonic_us() - start_us;
+    return (double)(d->placed - before) * 1e6 / (double)(took_us > 0 ? took_us : 1);
+}
+
+/* Rounds that change little: heartbeats, progress, prices that move a per mille. */
+static double round_p99(struct drive *d, double *times_us)
+{
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct pool_event event;
+        uint32_t kind = draw(d, 10);
+        if (kind < 5)
+            event = agent_event(d->keys[draw(d, d->key_count)]);
+        else if (kind < 9)
+            event = worker_event(d, d->worker_count / 2 + draw(d, d->worker_count / 2),
+                                 WORKER_PHASE_RUNNING);
+        else {
+            uint32_t at = draw(d, REGIONS * MODELS);
+            event = offer_event(1 + at, 1 + at / MODELS, at % MODELS, CAPACITY_OWNED,
+                                1000000 + draw(d, 1000), 0);
+        }
+        d->now_us += 10;
+        int64_t start_us = clock_monotonic_us();
+        step(d, &event);
+        times_us[i] = (double)(clock_monotonic_us() - start_us);
+    }
+    qsort(times_us, ROUNDS, sizeof times_us[0], compare_doubles);
+    return times_us[ROUNDS / 100 * 99];
+}
+
+static void bench_size(const char *size, uint32_t devices)
+{
+    double placements[RUNS], replacements[RUNS], rounds[RUNS];
+    double *times_us = need(ROUNDS, sizeof times_us[0]);
+    uint32_t nodes = devices / NODE_DEVICES + REGIONS * MODELS;
+    for (uint32_t run = 0; run < RUNS; run++) {
+        struct drive d;
+        open_drive(&d,
+                   (struct pool_limits){.nodes_max = nodes,
+                                        .jobs_max = devices * 2 + 100,
+                                        .offers_max = REGIONS * MODELS,
+                                        .models_max = MODELS,
+                                        .pools_max = 1,
+                                        .leases_max = nodes * NODE_DEVICES + 100},
+                   devices);
+        fill_nodes(&d, devices);
+        placements[run] = place_all(&d, devices);
+        rounds[run] = round_p99(&d, times_us);
+        replacements[run] = replace_some(&d, devices / 4);
+        close_drive(&d);
+    }
+    print_row("placements_per_s", size, median(placements), "1/s", "budget", 200000, true);
+    print_row("replacements_per_s", size, median(replacements), "1/s", "budget", 200000, true);
+    print_row("round_p99_us", size, median(rounds), "us", "budget", 5000, false);
+    mem_free(times_us);
+}
+
+static void bench_memory(void)
+{
+    struct pool_limits limits = {.nodes_max = 1, .offers_max = 1, .models_max = 1, .leases_max = 1};
+    size_t without = pool_size(&limits);
+    limits.jobs_max = 1 << 20;
+    double bytes = (double)(pool_size(&limits) - without) / (1 << 20);
+    print_row("bytes_per_queued_job", "", bytes, "B", "budget", 1024, false);
+}
+
+static void bench_offers(const char *size, uint32_t count)
+{
+    enum { OFFER_REGIONS = 250, OFFER_MODELS = 40 };
+    double times_ms[RUNS];
+    struct drive d;
+    open_drive(&d,
+               (struct pool_limits){.nodes_max = 1000,
+                                    .jobs_max = 1000,
+                                    .offers_max = count,
+                                    .models_max = OFFER_MODELS,
+                                    .pools_max = 1,
+                                    .leases_max = 1000},
+               1000);
+    for (uint32_t i = 0; i < OFFER_MODELS; i++)
+        step(&d, &(struct pool_event){.kind = POOL_EVENT_MODEL_DEFINED,
+                                      .u.model_defined = {.model = i,
+                                                          .ncu_milli = 400 + i,
+                                                          .vram_mib = 40960,
+                                                          .capability_mask = 1}});
+    for (int run = -1; run < RUNS; run++) { /* the first pass makes them */
+        int64_t start_us = clock_monotonic_us();
+        for (uint32_t i = 0; i < count; i++) {
+            struct pool_event offer = offer_event(
+                1 + i, 1 + i % OFFER_REGIONS, i / OFFER_REGIONS % OFFER_MODELS, CAPACITY_SPOT,
+                1000000 + (int64_t)(i % 977) * 1000 + draw(&d, 20000), 4);
+            step(&d, &offer);
+        }
+        struct pool_event job = job_event((uint64_t)(run + 10), 1, 8);
+        step(&d, &job);
+        settle(&d);
+        if (run >= 0) times_ms[run] = (double)(clock_monotonic_us() - start_us) / 1000;
+    }
+    print_row("offers_replan_ms", size, median(times_ms), "ms", "budget", 50, false);
+    close_drive(&d);
+}
+
+static bool wanted(int argc, char **argv, const char *size)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], size) == 0) return true;
+    return argc < 2;
+}
+
+int main(int argc, char **argv)
+{
+    if (wanted(argc, argv, "1k")) bench_size("1k", 1000);
+    if (wanted(argc, argv, "10k")) bench_size("10k", 10000);
+    if (wanted(argc, argv, "100k")) bench_size("100k", 100000);
+    if (wanted(argc, argv, "1m")) bench_offers("1m", 1000000);
+    bench_memory();
+    return 0;
+}

@@ -126,8 +126,7 @@ static void mistakes_say_what_to_do(void **state)
         {"pools:\n  p:\n    price_treshold: 0.5\n",
          "shoal.yaml:3: unknown key \"price_treshold\" in p; did you mean \"price_threshold\"?"},
         {"pools:\n  p:\n    price_threshold: -1\n",
-         "shoal.yaml:3: \"price_threshold\" is \"-1\"; give a number with at most 6 decimals from "
-         "0.01 to 10"},
+         "shoal.yaml:3: \"price_threshold\" is \"-1\"; give a number from 0.01 to 10"},
         {"providers: [{name: a}]", "shoal.yaml:1: \"driver\" is missing in providers; add it"},
         {"providers:\n  - {name: a, driver: b}\n  - {name: a, driver: c}\n",
          "shoal.yaml:3: two providers are called \"a\"; rename one"},
@@ -140,8 +139,7 @@ static void mistakes_say_what_to_do(void **state)
         {"limits: {node: 1}",
          "shoal.yaml:1: unknown key \"node\" in limits; did you mean \"nodes\"?"},
         {"timing: {drain: 3}",
-         "shoal.yaml:1: \"drain\" is \"3\"; give a time like 200ms, 2s, 1.5m or 1h from 0.001s to "
-         "2592000s"},
+         "shoal.yaml:1: \"drain\" is \"3\"; give a time like 200ms, 2s, 1.5m or 1h"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_mistake(cases[i].text, cases[i].sentence);

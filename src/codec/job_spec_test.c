@@ -149,8 +149,7 @@ static void mistakes_say_what_to_do(void **state)
          "job.yaml:4: the budget \"usd_per_hour\" is \"0\"; give an amount above 0 or leave it "
          "out"},
         {"name: a\n" RUN ELASTIC "budget: {usd: $5}\n",
-         "job.yaml:4: \"usd\" is \"$5\"; give a number with at most 6 decimals from -1000000000 to "
-         "1000000000"},
+         "job.yaml:4: \"usd\" is \"$5\"; give a number with at most 6 decimals"},
         {"name: a\n" RUN ELASTIC "market: {kinds: [sport]}\n",
          "job.yaml:4: unknown capacity kind \"sport\"; use one of: owned, reserved, on_demand, "
          "spot"},

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD_BYTES_MAX = 63 }; /* longer words get no suggestion */
+struct yaml_named {
+    char text[96];
+};
 
 struct yaml_shown yaml_show(const char *text)
 {
@@ -55,6 +57,15 @@ PRINTF_LIKE(2, 3) static void note_missing(yaml_item *map, const char *format, .
     va_end(args);
 }
 
+/* "devices", or: an element of "devices" */
+static struct yaml_named name_item(const yaml_item *item)
+{
+    struct yaml_named named;
+    (void)snprintf(named.text, sizeof named.text, "%s\"%s\"", item->element ? "an element of " : "",
+                   yaml_show(item->label).text);
+    return named;
+}
+
 static bool is_nothing(const yaml_item *item)
 {
     return item->kind == YAML_SCALAR && item->plain &&
@@ -66,11 +77,10 @@ static bool is_nothing(const yaml_item *item)
 static const char *text_of(yaml_item *item, const char *expected)
 {
     if (item->kind != YAML_SCALAR)
-        yaml_mistake(item, "\"%s\" is a %s; give %s", yaml_show(item->label).text,
+        yaml_mistake(item, "%s is a %s; give %s", name_item(item).text,
                      item->kind == YAML_MAP ? "map" : "list", expected);
     else if (is_nothing(item))
-        yaml_mistake(item, "\"%s\" is empty; give %s or leave the key out",
-                     yaml_show(item->label).text, expected);
+        yaml_mistake(item, "%s is empty; give %s or leave it out", name_item(item).text, expected);
     else
         return item->text;
     return NULL;
@@ -84,56 +94,6 @@ yaml_item *yaml_root(yaml_tree *tree)
 }
 
 /* ---- unknown keys and the end ---- */
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Edits (insert, delete, replace, swap neighbours) that turn a into b; both <= WORD_BYTES_MAX. */
-static uint32_t edit_distance(const char *a, const char *b)
-{
-    uint32_t rows[3][WORD_BYTES_MAX + 1]; /* rows i-2, i-1, i of the table, in turn */
-    uint32_t a_length = (uint32_t)strlen(a), b_length = (uint32_t)strlen(b);
-    for (uint32_t j = 0; j <= b_length; j++) rows[0][j] = j;
-    for (uint32_t i = 1; i <= a_length; i++) {
-        uint32_t *row = rows[i % 3];
-        const uint32_t *up = rows[(i + 2) % 3], *up2 = rows[(i + 1) % 3];
-        row[0] = i;
-        for (uint32_t j = 1; j <= b_length; j++) {
-            row[j] = smaller(up[j - 1] + (a[i - 1] != b[j - 1]), smaller(up[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = smaller(row[j], up2[j - 2] + 1);
-        }
-    }
-    return rows[a_length % 3][b_length];
-}
-
-/* One is the beginning of the other, as "vram" of "vram_gb". */
-static bool is_beginning(const char *a, const char *b)
-{
-    size_t shorter = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
-    return shorter >= 3 && strncmp(a, b, shorter) == 0;
-}
-
-const char *yaml_nearest(const char *text, const char *const *candidates, uint32_t count)
-{
-    uint32_t length = (uint32_t)strlen(text);
-    if (length == 0 || length > WORD_BYTES_MAX) return NULL;
-    const char *best = NULL;
-    uint32_t best_distance = UINT32_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t other = (uint32_t)strlen(candidates[i]);
-        if (other > WORD_BYTES_MAX) continue;
-        uint32_t distance = edit_distance(text, candidates[i]);
-        uint32_t limit = (length > other ? length : other) / 3;
-        if (distance > limit && !is_beginning(text, candidates[i])) continue;
-        if (distance >= best_distance) continue;
-        best = candidates[i];
-        best_distance = distance;
-    }
-    return best;
-}
 
 /* Of all maps that were looked into: the entry nobody knows that stands first in the file. */
 static void find_unknown(yaml_item *item, yaml_item **ret_map, const struct yaml_entry **ret_entry)
@@ -273,87 +233,22 @@ void yaml_name(yaml_item *map, const char *key, char *ret_name, size_t bytes)
 
 /* ---- numbers ---- */
 
-static bool parse_digits(const char **at, uint64_t *value)
-{
-    const char *start = *at;
-    for (; **at >= '0' && **at <= '9'; (*at)++) {
-        if (__builtin_mul_overflow(*value, (uint64_t)10, value)) return false;
-        if (__builtin_add_overflow(*value, (uint64_t)(**at - '0'), value)) return false;
-    }
-    return *at > start;
-}
-
-/* [-]digits[.digits] with at most `decimals` of them -> value * 10^decimals; *at moves behind it.
- */
-static bool parse_decimal(const char **at, uint32_t decimals, int64_t *ret_value)
-{
-    bool negative = **at == '-';
-    if (negative) (*at)++;
-    uint64_t value = 0;
-    if (!parse_digits(at, &value)) return false;
-    if (decimals > 0 && **at == '.') {
-        const char *point = (*at)++;
-        if (!parse_digits(at, &value) || *at - point - 1 > (ptrdiff_t)decimals) return false;
-        decimals -= (uint32_t)(*at - point - 1);
-    }
-    for (; decimals > 0; decimals--)
-        if (__builtin_mul_overflow(value, (uint64_t)10, &value)) return false;
-    if (value > INT64_MAX) return false;
-    *ret_value = negative ? -(int64_t)value : (int64_t)value;
-    return true;
-}
-
-bool yaml_parse_integer(const char *text, int64_t *ret_integer)
-{
-    int64_t value;
-    if (!parse_decimal(&text, 0, &value) || *text != '\0') return false;
-    *ret_integer = value;
-    return true;
-}
-
-bool yaml_parse_micros(const char *text, int64_t *ret_micros)
-{
-    int64_t value;
-    if (!parse_decimal(&text, 6, &value) || *text != '\0') return false;
-    *ret_micros = value;
-    return true;
-}
-
-bool yaml_parse_duration_us(const char *text, int64_t *ret_us)
-{
-    static const struct {
-        const char *name;
-        int64_t us;
-    } units[] = {{"us", 1},       {"ms", 1000},      {"s", 1000000},
-                 {"m", 60000000}, {"h", 3600000000}, {"d", 86400000000}};
-    int64_t micros, us;
-    if (!parse_decimal(&text, 6, &micros)) return false;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(text, units[i].name) != 0) continue;
-        int64_t rest = micros % 1000000 * units[i].us; /* below 8.64e16 */
-        if (rest % 1000000 != 0) return false;         /* finer than a microsecond */
-        if (__builtin_mul_overflow(micros / 1000000, units[i].us, &us)) return false;
-        if (__builtin_add_overflow(us, rest / 1000000, &us)) return false;
-        *ret_us = us;
-        return true;
-    }
-    return false;
-}
-
 typedef bool parse_fn(const char *text, int64_t *ret_value);
 
 struct number {
     parse_fn *parse;
-    const char *expected; /* "a whole number" */
-    int64_t unit;         /* of one in what is shown: 1 for integers, 1000000 for micros */
+    const char *form; /* what to write, when it could not be read at all */
+    const char *noun; /* and when it is out of range */
+    int64_t unit;     /* of one in what is shown: 1 for integers, 1000000 for micros */
     const char *suffix;
 };
 
-static const struct number integers = {yaml_parse_integer, "a whole number", 1, ""};
-static const struct number micros = {yaml_parse_micros, "a number with at most 6 decimals", 1000000,
-                                     ""};
+static const struct number integers = {yaml_parse_integer, "a whole number", "a whole number", 1,
+                                       ""};
+static const struct number micros = {yaml_parse_micros, "a number with at most 6 decimals",
+                                     "a number", 1000000, ""};
 static const struct number durations = {yaml_parse_duration_us, "a time like 200ms, 2s, 1.5m or 1h",
-                                        1000000, "s"};
+                                        "a time", 1000000, "s"};
 
 /* "0.7", "12", "-1.5" from units; enough for messages. */
 static void show_number(int64_t value, const struct number *number, char ret_text[40])
@@ -369,27 +264,38 @@ static void show_number(int64_t value, const struct number *number, char ret_tex
     (void)snprintf(ret_text + length, (size_t)(40 - length), "%s", number->suffix);
 }
 
-static bool read_number(yaml_item *item, const struct number *number, int64_t min, int64_t max,
-                        int64_t *ret_value)
+static void note_out_of_range(yaml_item *item, const struct number *number, int64_t min,
+                              int64_t max)
 {
-    ASSERT(min <= max);
-    const char *text = text_of(item, number->expected);
-    if (text == NULL) return false;
-    int64_t value;
-    if (number->parse(text, &value) && value >= min && value <= max) {
-        *ret_value = value;
-        return true;
-    }
     char low[40], high[40];
     show_number(min, number, low);
     show_number(max, number, high);
     if (max >= INT64_MAX / 2) /* nobody means such a bound */
-        yaml_mistake(item, "\"%s\" is \"%s\"; give %s of %s or more", yaml_show(item->label).text,
-                     yaml_show(text).text, number->expected, low);
+        yaml_mistake(item, "%s is \"%s\"; give %s of %s or more", name_item(item).text,
+                     yaml_show(item->text).text, number->noun, low);
     else
-        yaml_mistake(item, "\"%s\" is \"%s\"; give %s from %s to %s", yaml_show(item->label).text,
-                     yaml_show(text).text, number->expected, low, high);
-    return false;
+        yaml_mistake(item, "%s is \"%s\"; give %s from %s to %s", name_item(item).text,
+                     yaml_show(item->text).text, number->noun, low, high);
+}
+
+static bool read_number(yaml_item *item, const struct number *number, int64_t min, int64_t max,
+                        int64_t *ret_value)
+{
+    ASSERT(min <= max);
+    const char *text = text_of(item, number->form);
+    int64_t value;
+    if (text == NULL) return false;
+    if (!number->parse(text, &value)) {
+        yaml_mistake(item, "%s is \"%s\"; give %s", name_item(item).text, yaml_show(text).text,
+                     number->form);
+        return false;
+    }
+    if (value < min || value > max) {
+        note_out_of_range(item, number, min, max);
+        return false;
+    }
+    *ret_value = value;
+    return true;
 }
 
 static int64_t number_by_key(yaml_item *map, const char *key, const struct number *number,
@@ -453,16 +359,16 @@ bool yaml_flag(yaml_item *map, const char *key, bool absent)
 yaml_item *yaml_item_map(yaml_item *item)
 {
     if (item->kind == YAML_MAP) return item;
-    yaml_mistake(item, "\"%s\" is no map; write it as key: value lines or as {key: value}",
-                 yaml_show(item->label).text);
+    yaml_mistake(item, "%s is no map; write it as key: value lines or as {key: value}",
+                 name_item(item).text);
     return NULL;
 }
 
 yaml_item *yaml_item_list(yaml_item *item)
 {
     if (item->kind == YAML_LIST) return item;
-    yaml_mistake(item, "\"%s\" is no list; write it as [a, b] or as lines that begin with \"- \"",
-                 yaml_show(item->label).text);
+    yaml_mistake(item, "%s is no list; write it as [a, b] or as lines that begin with \"- \"",
+                 name_item(item).text);
     return NULL;
 }
 

@@ -72,14 +72,34 @@ static uint32_t problem_line(const struct builder *b)
     return line;
 }
 
+/* The commonest mistake of all, which libyaml words in a dozen ways. */
+static bool line_begins_with_tab(const struct builder *b, uint32_t line)
+{
+    const char *at = b->text, *end = b->text + b->bytes;
+    for (uint32_t i = 1; i < line && at != NULL; i++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        if (at != NULL) at++;
+    }
+    if (at == NULL) return false;
+    while (at < end && *at == ' ') at++;
+    return at < end && *at == '\t';
+}
+
 static bool next_event(struct builder *b, yaml_event_t *ret_event)
 {
     if (yaml_parser_parse(&b->parser, ret_event)) return true;
     if (b->parser.error == YAML_MEMORY_ERROR)
         return error_set(b->error, "%s: out of memory while reading it", b->tree->file);
+    const char *problem = b->parser.problem == NULL ? "syntax" : b->parser.problem;
+    uint32_t line = problem_line(b);
+    if (b->parser.error == YAML_READER_ERROR)
+        return error_set(b->error, "%s:%u: not plain UTF-8 text: %s; save the file as UTF-8",
+                         b->tree->file, line, problem);
+    if (line_begins_with_tab(b, line))
+        return error_set(b->error, "%s:%u: a tab indents this line; use spaces", b->tree->file,
+                         line);
     return error_set(b->error, "%s:%u: not valid YAML: %s; check indentation, quotes and brackets",
-                     b->tree->file, problem_line(b),
-                     b->parser.problem == NULL ? "syntax" : b->parser.problem);
+                     b->tree->file, line, problem);
 }
 
 static yaml_item *new_item(struct builder *b, enum yaml_kind kind, const yaml_event_t *event,
@@ -167,6 +187,7 @@ static yaml_item *build_list(struct builder *b, const yaml_event_t *start, const
         struct yaml_entry entry = {.line = event_line(&event)};
         entry.value = build(b, &event, label, depth + 1);
         if (entry.value == NULL || !append(b, list, entry)) return NULL;
+        entry.value->element = true;
     }
     return NULL;
 }

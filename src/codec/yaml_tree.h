@@ -26,7 +26,9 @@ struct yaml_item {
     const char *label; /* what messages call it: its key, or that of its list; "" at the top */
     enum yaml_kind kind;
     uint32_t line, count, capacity;
-    bool plain, touched;        /* plain: a scalar without quotes; touched: keys were asked for */
+    bool plain;                 /* a scalar without quotes */
+    bool touched;               /* keys were asked for */
+    bool element;               /* of a list */
     const char *text;           /* scalar */
     struct yaml_entry *entries; /* [count], list and map */
     struct yaml_asked *asked;   /* map */

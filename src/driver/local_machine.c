@@ -214,6 +214,9 @@ static bool fill_program(struct spawn_words *words, const struct local_machine_p
         return error_set(ret_error, "/proc/self/exe: cannot find the running binary: %s",
                          error_errno(errno));
     words->program[length] = '\0';
+    /* Replaced by an upgrade while we run: machines go on with what we are. */
+    if (access(words->program, X_OK) != 0)
+        (void)snprintf(words->program, sizeof words->program, "/proc/self/exe");
     return true;
 }
 

@@ -90,11 +90,16 @@ static bool is_allowed(const struct supply *s, const struct offer *o)
     return s->left.ever || !offer_is_above(o, s->left.threshold_ppm);
 }
 
+/* The lower of two prices, 0 = none yet. */
+static int64_t lower(int64_t a, int64_t b)
+{
+    return a == 0 || b < a ? b : a;
+}
+
 static bool fits_budget(struct supply *s, int64_t usd_micros)
 {
     if (usd_micros <= s->left.budget_left_usd_micros) return true;
-    if (s->too_dear_usd_micros == 0 || usd_micros < s->too_dear_usd_micros)
-        s->too_dear_usd_micros = usd_micros;
+    s->too_dear_usd_micros = lower(s->too_dear_usd_micros, usd_micros);
     return false;
 }
 
@@ -167,7 +172,7 @@ static uint32_t stock_of(const struct supply *s, const struct offer *o)
     return s->left.ever ? o->reach_count : offer_stock(s->p, o);
 }
 
-static struct pick pick_offer(const struct supply *s, uint32_t offer)
+static struct pick pick_offer(struct supply *s, uint32_t offer)
 {
     const struct offer *o = &s->p->offers[offer];
     uint32_t stock = smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
@@ -181,7 +186,10 @@ static struct pick pick_offer(const struct supply *s, uint32_t offer)
     pick.node_count = smaller(stock, s->left.devices_left / o->device_count);
     if (o->usd_micros_per_hour > 0 && s->left.budget_left_usd_micros != INT64_MAX) {
         int64_t affordable = s->left.budget_left_usd_micros / o->usd_micros_per_hour;
-        if (affordable < pick.node_count) pick.node_count = (uint32_t)affordable;
+        if (affordable < pick.node_count) {
+            pick.node_count = (uint32_t)affordable;
+            s->too_dear_usd_micros = lower(s->too_dear_usd_micros, o->usd_micros_per_hour);
+        }
     }
     return pick;
 }

@@ -195,6 +195,7 @@ static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_outpu
     shape_queue_remove(p, job);
     j->region_index = region_index;
     j->state = JOB_STARTING;
+    j->wait_reason = REASON_NONE;
     j->short_since_us = p->now_us;
     job_touch(p, job);
 }

@@ -43,6 +43,8 @@ void bench_step(struct bench *b, struct pool_event event)
     pool_step(b->p, &event, &b->out);
     for (uint32_t i = 0; i < b->out.entry_count; i++)
         b->entered_usd_micros[b->out.entries[i].kind] += b->out.entries[i].usd_micros;
+    for (uint32_t i = 0; i < b->out.decision_count; i++)
+        b->said[b->out.decisions[i].kind][b->out.decisions[i].reason]++;
     for (uint32_t i = 0; i < b->out.command_count; i++) b->asked[b->out.commands[i].kind]++;
     check_totals(b);
     pool_check(b->p);
@@ -181,4 +183,44 @@ uint32_t bench_job_state(const struct bench *b, uint64_t job_id)
 {
     struct job_view view;
     return pool_job_find(b->p, job_id, &view) ? view.state : 0;
+}
+
+void bench_raise(struct bench *b)
+{
+    struct node_view n;
+    for (uint32_t i = 0; i < pool_nodes_end(b->p); i++) {
+        if (!pool_node_at(b->p, i, &n)) continue;
+        if (n.state == NODE_ORDERED) bench_node(b, n.node_key, NODE_PHASE_UP);
+        if (n.state == NODE_ORDERED || n.state == NODE_BOOTING) bench_agent(b, n.node_key);
+    }
+}
+
+void bench_live(struct bench *b, int64_t duration_us)
+{
+    struct node_view n;
+    int64_t end_us = b->now_us + duration_us;
+    while (b->now_us < end_us) {
+        bench_advance(b, end_us - b->now_us < 5 * SECOND_US ? end_us - b->now_us : 5 * SECOND_US);
+        for (uint32_t i = 0; i < pool_nodes_end(b->p); i++)
+            if (pool_node_at(b->p, i, &n) && n.agent_joined) bench_agent(b, n.node_key);
+    }
+}
+
+uint32_t bench_nodes(const struct bench *b, uint32_t state, uint64_t *ret_first_key)
+{
+    struct node_view n;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < pool_nodes_end(b->p); i++) {
+        if (!pool_node_at(b->p, i, &n) || n.state != state) continue;
+        if (count++ == 0 && ret_first_key != NULL) *ret_first_key = n.node_key;
+    }
+    return count;
+}
+
+bool bench_lease(const struct bench *b, uint64_t job_id, uint32_t nth, struct lease_view *ret_view)
+{
+    for (uint32_t i = 0; i < pool_leases_end(b->p); i++)
+        if (pool_lease_at(b->p, i, ret_view) && ret_view->job_id == job_id && nth-- == 0)
+            return true;
+    return false;
 }

@@ -27,8 +27,9 @@ struct bench { /* one pool on a workbench */
     struct pool_config config;
     uint64_t seq;
     int64_t now_us;
-    int64_t entered_usd_micros[5];         /* sums of entries by kind */
-    uint32_t asked[POOL_COMMAND_KIND_END]; /* commands so far, by kind */
+    int64_t entered_usd_micros[5];                         /* sums of entries by kind */
+    uint32_t said[DECISION_KIND_END][DECISION_REASON_END]; /* decisions so far */
+    uint32_t asked[POOL_COMMAND_KIND_END];                 /* commands so far, by kind */
 };
 
 void bench_open(struct bench *b, const struct pool_limits *limits);
@@ -62,6 +63,13 @@ void bench_agent(struct bench *b, uint64_t node_key);
 void bench_worker(struct bench *b, uint64_t node_key, uint64_t job_id, uint64_t worker_id,
                   uint32_t phase, uint64_t step);
 void bench_cancel(struct bench *b, uint64_t job_id);
+
+/* Every node that is ordered or boots comes up and its agent joins, in slot order. */
+void bench_raise(struct bench *b);
+/* All agents report at once, again and again, while time passes. */
+void bench_live(struct bench *b, int64_t duration_us);
+uint32_t bench_nodes(const struct bench *b, uint32_t state, uint64_t *ret_first_key);
+bool bench_lease(const struct bench *b, uint64_t job_id, uint32_t nth, struct lease_view *ret_view);
 
 /* The n-th command of a kind in the last output (0 = first); NULL = not that many. */
 const struct pool_command *bench_command(const struct bench *b, uint32_t kind, uint32_t nth);

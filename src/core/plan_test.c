@@ -1,0 +1,393 @@
+/* Decisions, one story each: what is asked, what the market does, what is said and done. */
+#include "core/testing.h"
+
+enum { H100, A10 };
+enum { FP16 = 1, FP8 = 2 };
+
+static const struct test_offer h100_spot = {.id = 11,
+                                            .region = 1,
+                                            .model = H100,
+                                            .capacity = CAPACITY_SPOT,
+                                            .devices = 1,
+                                            .stock = 4,
+                                            .price = 2 * USD,
+                                            .on_demand = 4 * USD};
+static const struct test_offer h100_on_demand = {.id = 12,
+                                                 .region = 1,
+                                                 .model = H100,
+                                                 .capacity = CAPACITY_ON_DEMAND,
+                                                 .devices = 1,
+                                                 .stock = 8,
+                                                 .price = 4 * USD,
+                                                 .on_demand = 4 * USD};
+static const struct test_offer a10_spot = {.id = 21,
+                                           .region = 2,
+                                           .model = A10,
+                                           .capacity = CAPACITY_SPOT,
+                                           .devices = 1,
+                                           .stock = 8,
+                                           .price = USD / 2,
+                                           .on_demand = USD};
+
+static void open_with(struct bench *b, const struct test_offer *offers, uint32_t count)
+{
+    bench_open(b, NULL);
+    bench_model(b, H100, /* ncu_milli */ 2500, /* vram_gib */ 80, FP16 | FP8);
+    bench_model(b, A10, 400, 24, FP16);
+    for (uint32_t i = 0; i < count; i++) bench_offer(b, offers[i]);
+}
+
+static struct test_offer changed(struct test_offer offer, int64_t price, uint32_t stock)
+{
+    offer.price = price;
+    offer.stock = stock;
+    return offer;
+}
+
+static void impossible_jobs_are_refused_with_what_would_help(void **state)
+{
+    static const struct {
+        struct test_job job;
+        uint32_t reason;
+        int64_t a, b, c;
+    } cases[] = {
+        {{.id = 1, .min = 3, .max = 2}, REASON_BAD_REQUEST, 3, 2, 0},
+        {{.id = 2, .min = 0, .max = 0}, REASON_BAD_REQUEST, 0, 0, 0},
+        {{.id = 3, .min = 1, .max = 1, .capability_mask = 4}, REASON_NO_CAPABILITY, 0, 0, 0},
+        {{.id = 4, .min = 1, .max = 1, .vram_gib = 81}, REASON_NO_CAPABILITY, 0, 0, 0},
+        {{.id = 5, .min = 1, .max = 1, .capacity_mask = 1 << CAPACITY_OWNED},
+         REASON_NO_OFFER,
+         0,
+         0,
+         0},
+        {{.id = 6, .min = 1, .max = 1, .region = 9}, REASON_NO_OFFER, 0, 0, 0},
+        {{.id = 7, .min = 13, .max = 20}, REASON_GANG_TOO_LARGE, 13, 12, 0},
+        {{.id = 8, .min = 9, .max = 20, .region = 2}, REASON_GANG_TOO_LARGE, 9, 8, 0},
+        {{.id = 9, .min = 2, .max = 2, .budget_per_hour = USD - 1},
+         REASON_BUDGET_TOO_SMALL,
+         USD,
+         USD - 1,
+         2},
+        {{.id = 10, .min = 2, .max = 2, .capability_mask = FP8, .budget_per_hour = USD},
+         REASON_BUDGET_TOO_SMALL,
+         4 * USD,
+         USD,
+         2},
+        {{.id = 11, .min = 2, .max = 2, .kind = JOB_KIND_BATCH}, REASON_GANG_TOO_LARGE, 2, 1, 0},
+        {{.id = 12, .min = 1, .max = 1, .pool_mask = 1}, REASON_NO_CAPABILITY, 0, 0, 0},
+    };
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot, h100_on_demand, a10_spot}, 3);
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bench_submit(&b, cases[i].job);
+        const struct pool_decision *d = bench_decision(&b, DECISION_REFUSE, cases[i].reason);
+        if (d == NULL) fail_msg("case %u was not refused for reason %u", i, cases[i].reason);
+        assert_int_equal(d->a, cases[i].a);
+        assert_int_equal(d->b, cases[i].b);
+        assert_int_equal(d->c, cases[i].c);
+        assert_int_equal(bench_job_state(&b, cases[i].job.id), JOB_REFUSED);
+        assert_int_equal(b.out.command_count, 0);
+    }
+    bench_close(&b);
+}
+
+static void what_is_short_today_waits(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_offer(&b, changed(h100_spot, 5 * USD, 0)); /* above the threshold and out of stock */
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 2});
+    assert_int_equal(bench_job_state(&b, 1), JOB_QUEUED);
+    assert_non_null(bench_decision(&b, DECISION_WAIT, REASON_WAIT_CAPACITY));
+    bench_offer(&b,
+                changed(h100_spot, 5 * USD, 4)); /* offers above the threshold are never bought */
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 0);
+    bench_offer(&b, h100_spot);
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 2);
+    bench_close(&b);
+}
+
+static void pools_narrow_the_choice(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot, a10_spot}, 2);
+    bench_step(&b, (struct pool_event){.kind = POOL_EVENT_POOL_DEFINED,
+                                       .u.pool_defined = {.pool = 1,
+                                                          .capability_mask = FP16,
+                                                          .hardware_mask = 1 << A10,
+                                                          .vram_min_mib = 1024}});
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .pool_mask = 2});
+    assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->offer_id, 21);
+    bench_close(&b);
+}
+
+static void the_region_with_most_ncu_wins(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){a10_spot, h100_spot}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 8, .budget_per_hour = 100 * USD});
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 4); /* 10 NCU against 3.2 */
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, i)->offer_id, 11);
+    bench_close(&b);
+}
+
+static void budget_bounds_what_is_bought_and_waiting_is_said_once(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 4, .budget_per_hour = 5 * USD});
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 2);
+    const struct pool_decision *d = bench_decision(&b, DECISION_WAIT, REASON_WAIT_BUDGET);
+    assert_non_null(d);
+    assert_int_equal(d->a, 2 * USD); /* the next node */
+    assert_int_equal(d->b, 1 * USD); /* what is left */
+    bench_raise(&b);
+    for (int64_t i = 0; i < 20; i++) bench_offer(&b, changed(h100_spot, 2 * USD - i, 4));
+    bench_live(&b, 30 * SECOND_US);
+    assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_BUDGET], 1);
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 2);
+    bench_offer(&b, changed(h100_spot, 3 * USD / 2, 4)); /* now three fit $5/h */
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 3);
+    bench_close(&b);
+}
+
+static void a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices(void **state)
+{
+    struct bench b;
+    struct test_offer a10_here = a10_spot;
+    (void)state;
+    a10_here.region = 1;
+    open_with(&b, (struct test_offer[]){h100_spot, a10_here}, 2);
+    /* By NCU: one H100 for $2, then three A10 for $1.5: 4 devices for $3.5, too dear by 10 cents. */
+    bench_submit(&b,
+                 (struct test_job){.id = 1, .min = 4, .max = 4, .budget_per_hour = 34 * USD / 10});
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 4);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, i)->offer_id, 21);
+    bench_close(&b);
+}
+
+static void price_above_threshold_drains_and_falls_back(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    uint64_t spot_key;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot, h100_on_demand}, 2);
+    bench_submit(
+        &b, (struct test_job){
+                .id = 1, .min = 1, .max = 1, .threshold_ppm = 700000, .budget_per_hour = 10 * USD});
+    bench_raise(&b);
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    spot_key = lease.node_key;
+    bench_worker(&b, spot_key, 1, lease.worker_id, WORKER_PHASE_RUNNING, 1);
+    bench_offer(&b, changed(h100_spot, 28 * USD / 10, 4)); /* at the threshold: stays */
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 0);
+    bench_offer(&b, changed(h100_spot, 28 * USD / 10 + 1, 4));
+    const struct pool_decision *d =
+        bench_decision(&b, DECISION_DRAIN, REASON_PRICE_ABOVE_THRESHOLD);
+    assert_non_null(d);
+    assert_int_equal(d->b, 28 * USD / 10);
+    const struct pool_command *stop = bench_command(&b, POOL_COMMAND_STOP_WORKER, 0);
+    assert_int_equal(stop->deadline_us, b.now_us + b.config.drain_us);
+    assert_int_equal(stop->reason, REASON_PRICE_ABOVE_THRESHOLD);
+    /* The budget allows both at once: the replacement is ordered with the drain. */
+    d = bench_decision(&b, DECISION_BUY, REASON_FALLBACK);
+    assert_non_null(d);
+    assert_int_equal(d->a, 4 * USD);
+    bench_worker(&b, spot_key, 1, lease.worker_id, WORKER_PHASE_STOPPED, 5);
+    assert_int_equal(bench_command(&b, POOL_COMMAND_RELEASE_NODE, 0)->node_key, spot_key);
+    bench_node_full(&b, spot_key, NODE_PHASE_GONE, NODE_REASON_RELEASED, 0, 0);
+    bench_raise(&b);
+    /* Spot just below the threshold does not tempt; clearly below, and after a minute, it does. */
+    bench_live(&b, 70 * SECOND_US);
+    bench_offer(&b, changed(h100_spot, 27 * USD / 10, 4));
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 2);
+    bench_offer(&b, changed(h100_spot, 2 * USD, 4));
+    assert_non_null(bench_decision(&b, DECISION_DRAIN, REASON_CHEAPEST));
+    assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->offer_id, 11);
+    bench_close(&b);
+}
+
+static void a_wavering_price_does_not_make_a_job_trade(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot, h100_on_demand}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .threshold_ppm = 700000});
+    for (int64_t i = 0; i < 360; i++) { /* an hour, the price crosses every 10 s */
+        bench_raise(&b);
+        bench_offer(&b, changed(h100_spot, (i % 2 ? 26 : 29) * USD / 10, 4));
+        bench_live(&b, 10 * SECOND_US);
+        for (uint32_t n = 0; n < pool_nodes_end(b.p); n++) {
+            struct node_view v;
+            if (pool_node_at(b.p, n, &v) && v.state == NODE_RELEASING)
+                bench_node(&b, v.node_key, NODE_PHASE_GONE);
+        }
+    }
+    assert_int_equal(b.said[DECISION_BUY][REASON_CHEAPEST], 1);
+    assert_int_equal(b.said[DECISION_BUY][REASON_FALLBACK], 1);
+    bench_close(&b);
+}
+
+static void without_budget_for_both_the_replacement_waits_for_the_release(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot, h100_on_demand}, 2);
+    bench_submit(
+        &b, (struct test_job){
+                .id = 1, .min = 1, .max = 1, .threshold_ppm = 700000, .budget_per_hour = 5 * USD});
+    bench_raise(&b);
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    bench_offer(&b, changed(h100_spot, 3 * USD, 4));
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 1);
+    bench_worker(&b, lease.node_key, 1, lease.worker_id, WORKER_PHASE_STOPPED, 5);
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 1); /* still paid until it is gone */
+    bench_node(&b, lease.node_key, NODE_PHASE_GONE);
+    assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->offer_id, 12);
+    bench_close(&b);
+}
+
+static void a_notice_drains_just_before_it(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    bench_raise(&b);
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    int64_t notice_us = b.now_us + 2 * SECOND_US;
+    bench_node_full(&b, lease.node_key, NODE_PHASE_UP, NODE_REASON_NONE, notice_us, -1);
+    const struct pool_decision *d = bench_decision(&b, DECISION_DRAIN, REASON_NOTICE);
+    assert_int_equal(d->a, 2 * SECOND_US);
+    int64_t deadline_us = bench_command(&b, POOL_COMMAND_STOP_WORKER, 0)->deadline_us;
+    assert_true(deadline_us < notice_us);
+    assert_true(deadline_us > b.now_us + SECOND_US);
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 2); /* and it is replaced at once */
+    bench_node_full(&b, lease.node_key, NODE_PHASE_UP, NODE_REASON_NONE, notice_us, -1);
+    assert_int_equal(b.out.decision_count, 0); /* the same level again is no news */
+    bench_node_full(&b, lease.node_key, NODE_PHASE_GONE, NODE_REASON_PREEMPTED, 0, 1000);
+    assert_non_null(bench_decision(&b, DECISION_LOST, REASON_PREEMPTED_NOTICED));
+    bench_close(&b);
+}
+
+static void an_operator_empties_a_node(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    bench_raise(&b);
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    bench_step(&b, (struct pool_event){.kind = POOL_EVENT_NODE_DRAIN_ASKED,
+                                       .u.node_drain_asked = {.node_key = lease.node_key}});
+    assert_non_null(bench_decision(&b, DECISION_DRAIN, REASON_OPERATOR));
+    assert_int_equal(bench_count(&b, POOL_COMMAND_STOP_WORKER), 1);
+    bench_live(&b, b.config.drain_us + 2 * b.config.ask_again_us); /* it never answers */
+    assert_int_equal(bench_nodes(&b, NODE_RELEASING, NULL), 1);
+    bench_close(&b);
+}
+
+static void a_job_moves_when_its_region_can_hold_it_no_more(void **state)
+{
+    struct bench b;
+    uint64_t key;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot, a10_spot}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 2});
+    bench_raise(&b);
+    bench_offer(&b, changed(h100_spot, 2 * USD, 0));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(bench_nodes(&b, NODE_READY, &key) > 0);
+        bench_node_full(&b, key, NODE_PHASE_GONE, NODE_REASON_PREEMPTED, 0, -1);
+        if (i == 0)
+            assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 0); /* one is left */
+    }
+    assert_non_null(bench_decision(&b, DECISION_PLACE, REASON_REGION_CHANGED));
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 2);
+    assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->offer_id, 21);
+    bench_close(&b);
+}
+
+static void higher_classes_are_served_first(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){changed(h100_spot, 2 * USD, 1)}, 1);
+    bench_offer(&b, changed(h100_spot, 2 * USD, 0));
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .job_class = JOB_CLASS_P2});
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1, .job_class = JOB_CLASS_P0});
+    bench_submit(&b, (struct test_job){.id = 3, .min = 1, .max = 1, .job_class = JOB_CLASS_P0});
+    const struct pool_decision *d = bench_decision(&b, DECISION_WAIT, REASON_WAIT_TURN);
+    assert_non_null(d);
+    assert_int_equal(d->a, 1);
+    static const uint64_t order[] = {2, 3, 1};
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_offer(&b, changed(h100_spot, 2 * USD, 1));
+        const struct pool_command *c = bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0);
+        assert_non_null(c);
+        assert_int_equal(c->job_id, order[i]);
+        bench_node(&b, c->node_key, NODE_PHASE_UP);
+        bench_offer(&b, changed(h100_spot, 2 * USD, 0));
+    }
+    bench_close(&b);
+}
+
+static void idle_and_owned_devices_are_taken_before_any_is_bought(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    struct test_offer owned = {.id = 31,
+                               .region = 1,
+                               .model = H100,
+                               .capacity = CAPACITY_OWNED,
+                               .devices = 4,
+                               .stock = 1,
+                               .price = 0,
+                               .on_demand = 0};
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot, owned}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 2, .kind = JOB_KIND_BATCH});
+    assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->offer_id, 31);
+    bench_raise(&b);
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    assert_int_equal(lease.device_count, 2); /* one worker, two devices of one node */
+    assert_false(bench_lease(&b, 1, 1, &lease));
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 2});
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 0); /* the other two */
+    assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_WORKER), 1);
+    bench_live(&b, 300 * SECOND_US);
+    assert_int_equal(b.entered_usd_micros[ENTRY_JOB], 0);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(impossible_jobs_are_refused_with_what_would_help),
+        cmocka_unit_test(what_is_short_today_waits),
+        cmocka_unit_test(pools_narrow_the_choice),
+        cmocka_unit_test(the_region_with_most_ncu_wins),
+        cmocka_unit_test(budget_bounds_what_is_bought_and_waiting_is_said_once),
+        cmocka_unit_test(a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices),
+        cmocka_unit_test(price_above_threshold_drains_and_falls_back),
+        cmocka_unit_test(a_wavering_price_does_not_make_a_job_trade),
+        cmocka_unit_test(without_budget_for_both_the_replacement_waits_for_the_release),
+        cmocka_unit_test(a_notice_drains_just_before_it),
+        cmocka_unit_test(an_operator_empties_a_node),
+        cmocka_unit_test(a_job_moves_when_its_region_can_hold_it_no_more),
+        cmocka_unit_test(higher_classes_are_served_first),
+        cmocka_unit_test(idle_and_owned_devices_are_taken_before_any_is_bought),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -200,6 +200,13 @@ static bool is_offered(struct supply *s, const struct offer *o)
            fits_budget(s, o->usd_micros_per_hour);
 }
 
+static void keep_in_mind(struct supply *s, uint32_t offer)
+{
+    if (s->left.devices_left == 0) return;
+    if (s->partial == SLOT_NONE || partial_key(s, offer) < partial_key(s, s->partial))
+        s->partial = offer;
+}
+
 static bool next_offer(struct supply *s, struct pick *ret_pick)
 {
     while (s->nodes_left > 0) {
@@ -214,12 +221,15 @@ static bool next_offer(struct supply *s, struct pick *ret_pick)
             offer = pop_market(s, model);
             if (!is_offered(s, &s->p->offers[offer])) continue;
             if (s->p->offers[offer].device_count > s->left.devices_left) {
-                if (s->partial == SLOT_NONE || partial_key(s, offer) < partial_key(s, s->partial))
-                    s->partial = offer;
+                keep_in_mind(s, offer);
                 continue;
             }
         }
-        take(s, pick_offer(s, offer), ret_pick);
+        struct pick pick = pick_offer(s, offer);
+        bool more = stock_of(s, &s->p->offers[offer]) > pick.node_count;
+        take(s, pick, ret_pick);
+        /* One more of these may give the last few devices. */
+        if (more && s->p->offers[offer].device_count > s->left.devices_left) keep_in_mind(s, offer);
         return true;
     }
     return false;

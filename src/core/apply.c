@@ -85,7 +85,11 @@ static void observe_refused(pool *p, uint32_t slot, const struct pool_event *eve
     }
     if (n->state != NODE_ORDERED) return;
     n->phase = NODE_PHASE_REFUSED;
-    offer_refuse(p, n->offer, p->now_us + p->config.refused_backoff_us);
+    int64_t until_us = p->now_us + p->config.refused_backoff_us;
+    if (event->u.node_observed.reason == NODE_REASON_QUOTA)
+        offer_refuse_quota(p, n->offer, until_us);
+    else
+        offer_refuse(p, n->offer, until_us);
     /* Released all the same: a provider that refuses may have started it after all. */
     node_lose(p, slot, refusal_reason(event->u.node_observed.reason), p->config.refused_backoff_us,
               out);

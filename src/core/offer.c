@@ -133,6 +133,17 @@ void offer_refuse(pool *p, uint32_t slot, int64_t until_us)
     heap_set(&p->timers, timer_of_offer(p, slot), offer_due_us(o));
 }
 
+void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us)
+{
+    const struct offer *refused = &p->offers[slot];
+    for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
+        const struct market *market = market_of(p, refused->region_index, model);
+        for (uint32_t at = market->offers.head; at != SLOT_NONE;
+             at = p->offers[at].market_link.next)
+            if (p->offers[at].provider == refused->provider) offer_refuse(p, at, until_us);
+    }
+}
+
 void offer_improve(pool *p, uint32_t slot)
 {
     const struct offer *o = &p->offers[slot];

@@ -18,6 +18,8 @@ struct meter offer_meter(const struct offer *o, int64_t now_us);
 int64_t offer_due_us(const struct offer *o);
 void offer_run(pool *p, uint32_t slot, struct pool_output *out); /* its timer */
 void offer_refuse(pool *p, uint32_t slot, int64_t until_us);
+/* A quota is the provider's word about all it sells in the region, not about one offer. */
+void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us);
 void offer_improve(pool *p, uint32_t slot);   /* new supply: wakes who waits for such devices */
 void offer_list_idle(pool *p, uint32_t slot); /* after its idle nodes changed */
 void offer_reprice_all(pool *p);              /* after a model changed */

@@ -156,17 +156,30 @@ static bool goes_first(const struct job_view *a, const struct job_view *b)
     return a->submitted_us < b->submitted_us;
 }
 
-/* A job that starts from the queue overtakes nobody who asks for the very same and comes first. */
+/* Whether it still pays for nodes. */
+static bool has_leases(const struct sim *s, uint64_t job_id)
+{
+    struct lease_view lease;
+    for (uint32_t i = 0; i < pool_leases_end(s->server.pool); i++)
+        if (pool_lease_at(s->server.pool, i, &lease) && lease.job_id == job_id) return true;
+    return false;
+}
+
+/* A job that starts from the queue overtakes nobody who waited there for the very same and comes
+ * first. (One that is bound already may buy again: it was served in its turn.) */
 static void order_on_decision(struct sim *s, const struct pool_decision *d)
 {
     const struct sim_job *job = sim_job_find(s, d->job_id);
     struct job_view view, other;
     if (d->kind != DECISION_BUY || job == NULL) return;
+    if (s->shadow->jobs[d->job_id - 1].state != JOB_QUEUED) return;
     if (!pool_job_find(s->server.pool, d->job_id, &view)) return;
     for (uint32_t i = 0; i < s->job_count; i++) {
         if (i + 1 == d->job_id || !same_needs(job, &s->jobs[i])) continue;
+        if (s->shadow->jobs[i].state != JOB_QUEUED) continue;
         if (!pool_job_find(s->server.pool, i + 1, &other) || other.state != JOB_QUEUED) continue;
-        if (view.state == JOB_STARTING && goes_first(&other, &view))
+        /* What it still pays for may keep the other one within its budget. */
+        if (goes_first(&other, &view) && !has_leases(s, i + 1))
             sim_fail(s, "order", "job %" PRIu64 " is served before job %u, which comes first",
                      d->job_id, i + 1);
     }
@@ -194,15 +207,6 @@ static int64_t reachable(const struct sim *s, const struct sim_job *job, uint32_
     return devices;
 }
 
-/* An ended job whose nodes are still paid for keeps its place. */
-static bool has_leases(const struct sim *s, uint64_t job_id)
-{
-    struct lease_view lease;
-    for (uint32_t i = 0; i < pool_leases_end(s->server.pool); i++)
-        if (pool_lease_at(s->server.pool, i, &lease) && lease.job_id == job_id) return true;
-    return false;
-}
-
 static void refusals_on_decision(struct sim *s, const struct pool_decision *d)
 {
     const struct sim_job *job = sim_job_find(s, d->job_id);
@@ -221,7 +225,8 @@ static void refusals_on_decision(struct sim *s, const struct pool_decision *d)
                          d->job_id, name_reason(d->reason), region, reachable(s, job, region));
         }
     }
-    if (d->reason == REASON_LIMIT_JOBS) {
+    if (d->reason ==
+        REASON_LIMIT_JOBS) { /* an ended job whose nodes are still paid for keeps its place */
         uint32_t kept = 0;
         struct job_view view;
         for (uint32_t i = 0; i < pool_jobs_end(s->server.pool); i++)

@@ -16,6 +16,16 @@ static bool is_known(const struct sim *s, const struct sim_offer *offer)
     return false;
 }
 
+/* Owned machines are kept although nobody uses them, and keep their places in the node table. */
+static uint32_t owned_nodes(const struct sim *s)
+{
+    uint32_t count = 0;
+    struct node_view view;
+    for (uint32_t i = 0; i < pool_nodes_end(s->server.pool); i++)
+        count += pool_node_at(s->server.pool, i, &view) && view.capacity == CAPACITY_OWNED;
+    return count;
+}
+
 /* One offer alone is enough: devices, stock, limits, threshold and budget. */
 static bool offer_suffices(const struct sim *s, const struct sim_job *job,
                            const struct sim_offer *offer)
@@ -26,8 +36,9 @@ static bool offer_suffices(const struct sim *s, const struct sim_job *job,
     bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */
     if (whole && offer->device_count < least) return false;
     uint32_t nodes = (least + offer->device_count - 1) / offer->device_count;
-    if (nodes > offer->stock || nodes > limits->nodes_max || nodes > limits->leases_max)
-        return false;
+    uint32_t owned = owned_nodes(s);
+    uint32_t room = limits->nodes_max > owned ? limits->nodes_max - owned : 0;
+    if (nodes > offer->stock || nodes > room || nodes > limits->leases_max) return false;
     int64_t price = offer->base_usd_micros_per_hour;
     int64_t threshold =
         offer->on_demand_usd_micros_per_hour / 1000 * (sim_threshold_ppm(s, job) / 1000);

@@ -90,7 +90,8 @@ static void hear_event(struct sim *s, const struct pool_event *event)
     if (event->kind == POOL_EVENT_NODE_OBSERVED) {
         struct shadow_node *node = sim_shadow_node(s, event->u.node_observed.node_key);
         uint32_t phase = event->u.node_observed.phase;
-        bool over = phase == NODE_PHASE_GONE || phase == NODE_PHASE_REFUSED;
+        bool over = phase == NODE_PHASE_GONE ||
+                    (phase == NODE_PHASE_REFUSED && node != NULL && !node->heard_up);
         if (node != NULL && phase == NODE_PHASE_UP) node->heard_up = true;
         if (node != NULL && (over || (phase == NODE_PHASE_ABSENT && node->released))) {
             node->lost = true;
@@ -229,6 +230,7 @@ static void look_at_jobs(struct sim *s)
         struct shadow_job *job = &s->shadow->jobs[i];
         struct job_view view;
         if (job->ended || !pool_job_find(s->server.pool, i + 1, &view)) continue;
+        job->state = view.state;
         job->ended = view.state >= JOB_DONE && view.state < JOB_STATE_END;
     }
 }

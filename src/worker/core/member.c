@@ -68,6 +68,7 @@ static void order_save(struct member *m, const struct wire_turn *turn)
         m->save.step = turn->position / 2;
     }
     if (index_of(turn, m->config.id) == GROUP_NOBODY) return;
+    m->self.save = turn->tag;
     m->save_wanted = true;
     m->save_turn = *turn;
 }
@@ -132,10 +133,11 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     case TURN_COMPUTE: begin_compute(m); break;
     case TURN_SYNC: begin_sync(m); break;
     case TURN_SAVE: break;
-    case TURN_FINISH:
+    case TURN_FINISH: /* late comers of a finished job have nothing to do either */
         if (m->me != GROUP_NOBODY || turn->position == 2 * m->config.steps)
-            m->exit = turn->position == 2 * m->config.steps ? MEMBER_WANT_EXIT_DONE
-                                                            : MEMBER_WANT_EXIT_LEFT;
+            m->exit = m->self.has_state && m->self.position == 2 * m->config.steps
+                          ? MEMBER_WANT_EXIT_DONE
+                          : MEMBER_WANT_EXIT_LEFT;
         break;
     }
     if (turn->save != 0) order_save(m, turn);
@@ -195,9 +197,26 @@ static void advance(struct member *m)
 
 static void speak(struct member *m)
 {
-    bool speaker = m->last_compute.tag.turn != 0 && member_is_speaker(m);
-    if (speaker && !m->was_speaker) member_repeat_log(m, MEMBER_LOG_MAX);
-    m->was_speaker = speaker;
+    uint64_t speaker = member_speaker(m);
+    if (speaker == m->speaker) return;
+    bool lost = m->speaker != 0 && member_status_of(m, m->speaker) == NULL;
+    m->speaker = speaker;
+    if (lost || speaker == m->config.id) member_repeat_log(m, MEMBER_LOG_MAX);
+}
+
+/* A member that died, or went on to a later turn without having seen the order, will not save. */
+static void watch_save(struct member *m)
+{
+    const struct wire_turn *turn = &m->save.turn;
+    for (uint32_t i = 0; m->save.active && i < turn->member_count; i++) {
+        if (m->save.shard[i].known || turn->member[i] == m->config.id) continue;
+        const struct wire_status *status = member_status_of(m, turn->member[i]);
+        bool missed = status != NULL && wire_tag_compare(&status->turn, &turn->tag) > 0 &&
+                      wire_tag_compare(&status->save, &turn->tag) != 0;
+        if (status != NULL && !missed) continue;
+        m->save.active = false;
+        m->save.failed = true;
+    }
 }
 
 /* After every event: take what became possible, then lead if it is ours to lead. */
@@ -209,6 +228,7 @@ void member_settle(struct member *m)
         accept_turn(m, &m->offered);
     advance(m);
     speak(m);
+    watch_save(m);
     struct wire_turn turn;
     if (m->exit == 0 && member_plan(m, &turn)) {
         accept_turn(m, &turn);
@@ -279,11 +299,6 @@ void member_peer_down(struct member *m, uint64_t id)
     if (peer == NULL || !peer->connected) return;
     memset(peer, 0, sizeof *peer);
     peer->id = id;
-    uint32_t index = m->save.active ? index_of(&m->save.turn, id) : GROUP_NOBODY;
-    if (index != GROUP_NOBODY && !m->save.shard[index].known) {
-        m->save.active = false;
-        m->save.failed = true;
-    }
     member_settle(m);
 }
 
@@ -330,7 +345,9 @@ static bool take_turn(struct member *m, const struct member_peer *peer, const ui
     if (turn.kind == TURN_COMPUTE && turn.slot_count != m->config.slot_count) return false;
     if (turn.position > 2 * m->config.steps) return false;
     if (turn.tag.turn > m->turn_max) m->turn_max = turn.tag.turn;
-    if (wire_tag_compare(&turn.tag, &m->offered.tag) > 0) m->offered = turn;
+    /* One place is enough: who really leads repeats its turn, and goes before the others. */
+    if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0)
+        m->offered = turn;
     return true;
 }
 

@@ -68,17 +68,17 @@ uint64_t member_leader(const struct member *m)
     return leader_of(&seen);
 }
 
-bool member_is_speaker(const struct member *m)
+uint64_t member_speaker(const struct member *m)
 {
     uint64_t leaving = 0;
     for (uint32_t i = 0; i < m->last_compute.member_count; i++) {
         uint64_t id = m->last_compute.member[i];
         const struct wire_status *status = member_status_of(m, id);
         if (status == NULL) continue;
-        if (!status->leaving) return id == m->config.id;
+        if (!status->leaving) return id;
         if (leaving == 0) leaving = id;
     }
-    return leaving == m->config.id;
+    return leaving;
 }
 
 bool member_may_found(const struct member *m)
@@ -147,10 +147,8 @@ static bool turn_is_over(const struct member *m)
     switch ((enum turn_kind)m->turn.kind) {
     case TURN_COMPUTE: return compute_is_over(m);
     case TURN_SYNC: return sync_is_over(m);
-    case TURN_SAVE:
-        if (m->turn.tag.leader == m->config.id) return !m->save.active;
-        return member_status_of(m, m->turn.tag.leader) == NULL;
-    case TURN_FINISH: return false;
+    case TURN_SAVE: return m->turn.tag.leader != m->config.id || !m->save.active;
+    case TURN_FINISH: return true; /* who is still here was not meant, and goes on */
     }
     return true;
 }

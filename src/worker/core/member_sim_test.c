@@ -87,9 +87,8 @@ struct world {
     struct node node[NODES];
     struct link link[NODES][NODES];
     struct occurrence heap[HEAP_MAX];
-    bool reported[64], loss_known[64], store_full;
-    uint32_t reporter[64];
-    int64_t reporter_us[64];
+    bool loss_known[64], store_full;
+    int64_t report_us[64][NODES], commit_us[64][NODES]; /* when a node told of, applied a step */
     float loss[64], final[WEIGHTS];
     uint64_t store_position;
     float store_weights[WEIGHTS];
@@ -239,36 +238,38 @@ static void quit(struct world *w, uint32_t index, bool done)
     if (memcmp(node->weights, w->final, sizeof w->final) != 0) w->wrong = "final bits differ";
 }
 
-/* Reports of a node that dies within REPORT_US are lost with it, as its agent's are. */
 static void take_commits(struct world *w, uint32_t index)
 {
     struct member_commit commit;
     while (member_take_commit(&w->node[index].member, &commit)) {
         uint64_t step = commit.step;
-        bool known = w->loss_known[step];
-        if (known && memcmp(&w->loss[step], &commit.loss, 4) != 0)
+        if (w->loss_known[step] && memcmp(&w->loss[step], &commit.loss, 4) != 0)
             w->wrong = "a step was reported with two losses";
-        if (w->reported[step]) continue;
-        if (w->reporter_us[step] == 0 || !w->node[w->reporter[step]].alive) {
-            w->reporter[step] = index;
-            w->reporter_us[step] = w->now_us;
-        }
+        if (!w->loss_known[step]) w->redone += commit.turn.redone_slots;
+        if (w->report_us[step][index] == 0) w->report_us[step][index] = w->now_us + 1;
         w->loss_known[step] = true;
         w->loss[step] = commit.loss;
-        w->redone += commit.turn.redone_slots;
     }
 }
 
-/* A report counts once its reporter has lived REPORT_US longer. */
-static void settle_reports(struct world *w, uint32_t dying)
+/* Reports of the last REPORT_US are lost with a node that crashes, as its agent's are. */
+static void lose_reports(struct world *w, uint32_t dying)
 {
     for (uint32_t step = 0; step < w->steps; step++) {
-        if (w->reporter_us[step] == 0 || w->reporter[step] != dying) continue;
-        if (w->now_us - w->reporter_us[step] > REPORT_US)
-            w->reported[step] = true;
-        else if (!w->reported[step])
-            w->reporter_us[step] = 0;
+        if (w->now_us - w->report_us[step][dying] < REPORT_US) w->report_us[step][dying] = 0;
+        if (w->now_us - w->commit_us[step][dying] < REPORT_US) w->commit_us[step][dying] = 0;
     }
+}
+
+/* A step that only nodes saw that died at once may go untold; all others must be told. */
+static bool is_told(const struct world *w, uint32_t step)
+{
+    bool seen = false;
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        if (w->report_us[step][i] != 0) return true;
+        seen = seen || w->commit_us[step][i] != 0;
+    }
+    return !seen;
 }
 
 static void take_manifest(struct world *w, struct node *node)
@@ -336,6 +337,7 @@ static void work(struct world *w, uint32_t index)
     case MEMBER_WANT_APPLY:
         check_cover(w, node);
         apply(node->weights, node->gradient);
+        w->commit_us[m->commit.step][index] = w->now_us + 1;
         member_applied(m);
         break;
     case MEMBER_WANT_SAVE:
@@ -410,7 +412,7 @@ static void join(struct world *w)
 /* closed: the kernel tells the peers; otherwise they must notice the silence. */
 static void crash(struct world *w, uint32_t index, bool closed)
 {
-    settle_reports(w, index);
+    lose_reports(w, index);
     w->node[index].alive = false;
     w->crashes++;
     for (uint32_t i = 0; i < w->node_count; i++)
@@ -570,7 +572,7 @@ static const char *run(struct world *w, uint64_t seed, bool quiet)
     if (w->done_count == 0) return "nobody finished";
     if (alive_count(w) > 0) return "somebody did not end";
     for (uint32_t step = 0; step < w->steps; step++)
-        if (!w->reported[step] && w->reporter_us[step] == 0) return "a step was never reported";
+        if (!is_told(w, step)) return "a step was never reported";
     return NULL;
 }
 

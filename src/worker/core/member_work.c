@@ -95,7 +95,7 @@ void member_applied(struct member *m)
     m->done = (struct slot_set){0};
     m->sums_epoch++;
     m->log[m->log_end++ % MEMBER_LOG_MAX] = m->commit;
-    if (!m->was_speaker) m->log_next = m->log_end;
+    if (m->speaker != m->config.id) m->log_next = m->log_end;
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
     member_settle(m);
 }

@@ -146,6 +146,7 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_tag(&cursor, &status->turn);
     wire_write_tag(&cursor, &status->moved_by);
     wire_write_tag(&cursor, &status->broken);
+    wire_write_tag(&cursor, &status->save);
     return (size_t)(cursor.at - bytes);
 }
 
@@ -161,6 +162,7 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.turn = wire_read_tag(&cursor);
     status.moved_by = wire_read_tag(&cursor);
     status.broken = wire_read_tag(&cursor);
+    status.save = wire_read_tag(&cursor);
     if (!ended_well(&cursor) || flags > 3) return false;
     *ret_status = status;
     return true;

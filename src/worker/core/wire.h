@@ -54,6 +54,7 @@ struct wire_status {
     struct wire_tag turn;     /* last one accepted */
     struct wire_tag moved_by; /* the one that led to `position` */
     struct wire_tag broken;   /* the one whose bitmaps did not fit */
+    struct wire_tag save;     /* the last one with an order to save */
 };
 
 enum turn_kind { TURN_COMPUTE = 1, TURN_SYNC, TURN_SAVE, TURN_FINISH };

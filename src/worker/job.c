@@ -172,7 +172,7 @@ static bool read_texts(struct job *job, const struct shoal_options *options,
 
 static uint64_t identity_of(const struct job *job)
 {
-    uint64_t hash = XXH3_64bits_withSeed(&job->slots, sizeof job->slots, job->steps);
+    uint64_t hash = XXH3_64bits(&job->slots, sizeof job->slots);
     for (uint32_t i = 0; i < job->tensor_count; i++) {
         const struct job_tensor *tensor = &job->tensors[i];
         hash = XXH3_64bits_withSeed(tensor->name, strlen(tensor->name), hash);
@@ -188,6 +188,7 @@ bool job_init(struct job *job, const struct shoal_options *options, struct error
     if (read_counts(job, options, ret_error) && read_texts(job, options, ret_error) &&
         copy_tensors(job, options, ret_error) && make_layout(job, ret_error)) {
         job->identity = identity_of(job);
+        job->peer_identity = XXH3_64bits_withSeed(&job->steps, sizeof job->steps, job->identity);
         return true;
     }
     job_free(job);

@@ -36,7 +36,8 @@ struct job {
     uint64_t emulate_slot_us;
     uint64_t gradient_count; /* without the loss */
     uint64_t weight_count;   /* elements of params and state */
-    uint64_t identity;       /* hash over names, shapes, slots: peers must agree */
+    uint64_t identity;       /* hash over names, shapes, slots: checkpoints must agree */
+    uint64_t peer_identity;  /* the same and steps: peers must agree */
     struct layout layout;    /* of the gradient with the loss */
     char token[JOB_TOKEN_BYTES];
 };

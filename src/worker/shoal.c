@@ -2,8 +2,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/assert.h"
+#include "worker/ckpt_store.h"
 #include "worker/engine.h"
 #include "worker/leave_signal.h"
+#include "worker/saver.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 static void release(struct shoal *shoal)
 {
     if (shoal == NULL) return;
+    saver_stop(shoal->saver);
     status_close(shoal->page);
     if (shoal->member != NULL) {
         (void)pthread_mutex_destroy(&shoal->lock); /* nobody holds them: threads have ended */
@@ -86,6 +89,8 @@ static void set_up_member(struct shoal *shoal)
         .weights_hash = job_weights_hash(job),
         .slot_count = job->slots,
         .gang = job->gang,
+        .save_every = job->checkpoint_every,
+        .has_store = job->checkpoint_dir != NULL,
         .layout = &job->layout,
         .scale = shoal->scale,
         .own = shoal->own,
@@ -100,6 +105,17 @@ static void set_up_member(struct shoal *shoal)
     (void)pthread_cond_init(&shoal->changed, NULL);
 }
 
+static void lock(struct shoal *shoal)
+{
+    (void)pthread_mutex_lock(&shoal->lock); /* fails only on misuse */
+}
+
+static void unlock(struct shoal *shoal)
+{
+    if (shoal->net != NULL) net_wake(shoal->net);
+    (void)pthread_mutex_unlock(&shoal->lock);
+}
+
 static void on_line(void *self, const char *line)
 {
     report_take_line(self, line);
@@ -111,9 +127,20 @@ static void on_agent_gone(void *self)
     member_leave(shoal->member); /* without its agent nobody pays for or stops this worker */
 }
 
+/* Orders that the machine has for the writer of checkpoints. Lock held. */
+static void order_saves(struct shoal *shoal)
+{
+    struct member_save *save = &shoal->member->save;
+    if (shoal->saver == NULL) return;
+    if (save->active && save->manifest_due) saver_manifest(shoal->saver, save);
+    if (save->failed) saver_abandon(shoal->saver, save);
+    save->manifest_due = save->failed = false;
+}
+
 static void on_change(void *self)
 {
     struct shoal *shoal = self;
+    order_saves(shoal);
     report_changes(shoal);
     (void)pthread_cond_broadcast(&shoal->changed); /* cannot fail */
 }
@@ -122,6 +149,33 @@ static bool wants_to_leave(void *self)
 {
     const struct shoal *shoal = self;
     return shoal->can_leave && leave_signal_came();
+}
+
+static void on_shard(void *self, bool ok, uint64_t bytes, uint64_t checksum)
+{
+    struct shoal *shoal = self;
+    lock(shoal);
+    member_shard_written(shoal->member, ok, bytes, checksum);
+    on_change(shoal);
+    unlock(shoal);
+}
+
+static void on_manifest(void *self, bool ok, uint64_t step)
+{
+    struct shoal *shoal = self;
+    lock(shoal);
+    if (ok && shoal->net != NULL) report_checkpoint(shoal, step);
+    member_manifest_done(shoal->member);
+    on_change(shoal);
+    unlock(shoal);
+}
+
+static bool start_saver(struct shoal *shoal, struct error *ret_error)
+{
+    if (shoal->job.checkpoint_dir == NULL) return true;
+    struct saver_hooks hooks = {shoal, on_shard, on_manifest};
+    shoal->saver = saver_start(&shoal->job, shoal->scale, &hooks, ret_error);
+    return shoal->saver != NULL;
 }
 
 static bool start_network(struct shoal *shoal, const char *fd_text, struct error *ret_error)
@@ -139,7 +193,7 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
         .hello = {.version = WIRE_VERSION,
                   .job = shoal->job.job_id,
                   .worker = shoal->job.worker_id,
-                  .identity = shoal->job.identity},
+                  .identity = shoal->job.peer_identity},
         .listen = listen == NULL || listen[0] == '\0' ? "127.0.0.1" : listen,
         .agent_fd = (int)fd,
         .self = shoal,
@@ -169,6 +223,7 @@ static bool start(struct shoal *shoal, const struct shoal_options *options, stru
     if (!job_init(&shoal->job, options, ret_error)) return false;
     if (!allocate(shoal, ret_error)) return false;
     set_up_member(shoal);
+    if (!start_saver(shoal, ret_error)) return false;
     shoal->can_leave = leave_signal_catch();
     struct error page_error;
     const char *page = getenv("SHOAL_STATUS"), *fd = getenv("SHOAL_AGENT_FD");
@@ -190,25 +245,14 @@ struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, s
     return NULL;
 }
 
-static void lock(struct shoal *shoal)
-{
-    (void)pthread_mutex_lock(&shoal->lock); /* fails only on misuse */
-}
-
-static void unlock(struct shoal *shoal)
-{
-    if (shoal->net != NULL) net_wake(shoal->net);
-    (void)pthread_mutex_unlock(&shoal->lock);
-}
-
 /* Waits until the machine has work for this thread. Lock held. */
 static enum member_want wait_for_work(struct shoal *shoal)
 {
     enum member_want want = member_park(shoal->member);
-    report_changes(shoal);
+    on_change(shoal);
     if (want == MEMBER_WANT_WAIT && shoal->net != NULL) net_wake(shoal->net);
     while (want == MEMBER_WANT_WAIT) {
-        ASSERT(shoal->net != NULL); /* alone there is nobody to wait for */
+        ASSERT(shoal->net != NULL || shoal->saver != NULL); /* else nothing could ever come */
         (void)pthread_cond_wait(&shoal->changed, &shoal->lock);
         want = member_want(shoal->member);
     }
@@ -228,6 +272,62 @@ static void fill_work(struct shoal *shoal, struct shoal_work *ret_work)
     };
 }
 
+static void place_state(struct shoal *shoal)
+{
+    const uint8_t *from = shoal->shadow;
+    for (uint32_t i = 0; i <= shoal->job.tensor_count; i++) {
+        const struct transfer_segment *segment = &shoal->segment[i];
+        if (segment->count > 0) memcpy(segment->bytes, from, segment->count);
+        from += segment->count;
+    }
+}
+
+/* First of the group: newest checkpoint, or the weights the program came with. Lock held; reading
+ * goes on without it. False: the folder is not to be used, the reason is on stderr. */
+static bool found(struct shoal *shoal)
+{
+    uint64_t step = 0;
+    struct error error;
+    enum ckpt_load_result result = CKPT_NONE;
+    if (shoal->saver != NULL) {
+        unlock(shoal);
+        result = ckpt_load(shoal->job.checkpoint_dir, &shoal->job, shoal->shadow, &step, &error);
+        lock(shoal);
+    }
+    if (result == CKPT_LOADED && step > shoal->job.steps) {
+        result = CKPT_REFUSED;
+        (void)error_set(&error,
+                        "%s: the newest checkpoint is of step %llu, beyond the %llu asked "
+                        "for; ask for more steps or use another folder",
+                        shoal->job.checkpoint_dir, (unsigned long long)step,
+                        (unsigned long long)shoal->job.steps);
+    }
+    if (result == CKPT_REFUSED) {
+        fprintf(stderr, "%s\n", error.text);
+        shoal->failed = true;
+        return false;
+    }
+    if (result == CKPT_LOADED) {
+        place_state(shoal);
+        saver_trust(shoal->saver, step);
+        fprintf(stderr, "resuming from the checkpoint of step %llu\n", (unsigned long long)step);
+    }
+    member_founded(shoal->member, 2 * step);
+    return true;
+}
+
+/* Lock held; the copy goes on without it, so that the network does not wait. */
+static void save_share(struct shoal *shoal)
+{
+    struct wire_turn turn = shoal->member->save_turn;
+    uint32_t index = 0;
+    while (turn.member[index] != shoal->member->config.id) index++;
+    member_save_taken(shoal->member);
+    unlock(shoal);
+    saver_copy(shoal->saver, &turn, index);
+    lock(shoal);
+}
+
 bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
 {
     lock(shoal);
@@ -245,8 +345,11 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         shoal->doing = want;
         report_changes(shoal);
         if (want == MEMBER_WANT_COMPUTE || want == MEMBER_WANT_APPLY) break;
-        if (want == MEMBER_WANT_FOUND) member_founded(shoal->member, 0);
-        if (want == MEMBER_WANT_SAVE) member_save_taken(shoal->member);
+        if (want == MEMBER_WANT_FOUND && !found(shoal)) {
+            unlock(shoal);
+            return false;
+        }
+        if (want == MEMBER_WANT_SAVE) save_share(shoal);
     }
     fill_work(shoal, ret_work);
     unlock(shoal);
@@ -304,6 +407,8 @@ int shoal_close(struct shoal *shoal)
         if (shoal->net != NULL) report_done(shoal);
     }
     unlock(shoal);
+    saver_stop(shoal->saver); /* its last result may still be owed to the leader */
+    shoal->saver = NULL;
     net_stop(shoal->net);
     if (done) {
         printf("weights sha256 %s\n", shoal->weights_sha256);

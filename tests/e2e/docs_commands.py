@@ -4,25 +4,20 @@
     tests/e2e/docs_commands.py BUILD [FILE.md...]
 
 A block is run when it is fenced with ```sh and the line before it is `<!-- run -->`. The blocks of
-one page run in order in one folder: a fresh copy of the tree's examples, catalog, docs and tests,
+one page run in order in one folder: a fresh copy of the tree's examples, catalog and docs,
 with `build` leading to BUILD and BUILD first on the PATH. A block fails when one of its commands
 does, or after BLOCK_SECONDS. Whatever a page started is stopped after it.
 """
-import ctypes
-import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+import tree
 
 BLOCK_SECONDS = 180
 MARK = "<!-- run -->"
-COPIED = ["examples", "catalog", "docs", "README.md"]
-PR_SET_CHILD_SUBREAPER = 36
-root = pathlib.Path(__file__).resolve().parents[2]
 
 
 def blocks(page):
@@ -43,64 +38,11 @@ def blocks(page):
     return found
 
 
-def descendants():
-    """Every process below this one."""
-    parents = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-                parents[int(entry.name)] = int(stat[stat.rindex(")") + 2:].split()[1])
-            except (OSError, ValueError):
-                pass  # ended meanwhile
-    ours, grew = {os.getpid()}, True
-    while grew:
-        more = {pid for pid, parent in parents.items() if parent in ours} - ours
-        ours, grew = ours | more, bool(more)
-    return ours - {os.getpid()}
-
-
-def end_all():
-    """Asks every descendant to stop, kills what has not after three seconds."""
-    deadline = time.monotonic() + 3
-    for pid in descendants():
-        try:
-            os.kill(pid, signal.SIGTERM)
-        except OSError:
-            pass
-    while descendants():
-        try:
-            os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            pass
-        if time.monotonic() > deadline:
-            for pid in descendants():
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except OSError:
-                    pass
-        time.sleep(0.02)
-
-
-def make_folder(build):
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-docs-"))
-    for name in COPIED:
-        source = root / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name)
-        elif source.exists():
-            shutil.copy(source, folder / name)
-    (folder / "build").symlink_to(build)
-    return folder
-
-
 def run_block(folder, build, text):
     """None, or why it failed."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SHOAL_")}
-    environment["PATH"] = f"{build}:{environment['PATH']}"
     with tempfile.TemporaryFile("w+") as output:
         # A file, not a pipe: background processes keep it open after the block has ended.
-        process = subprocess.Popen(["sh", "-eu", "-c", text], cwd=folder, env=environment,
+        process = subprocess.Popen(["sh", "-eu", "-c", text], cwd=folder, env=tree.environment(build),
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             status = process.wait(BLOCK_SECONDS)
@@ -117,14 +59,14 @@ def main():
         sys.exit(__doc__)
     build = pathlib.Path(sys.argv[1]).resolve()
     pages = [pathlib.Path(p) for p in sys.argv[2:]]
-    pages = pages or [root / "README.md", *sorted((root / "docs").glob("*.md"))]
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    pages = pages or [tree.root / "README.md", *sorted((tree.root / "docs").glob("*.md"))]
+    tree.adopt()
     ran = failed = 0
     for page in pages:
         found = blocks(page)
         if not found:
             continue
-        folder = make_folder(build)
+        folder = tree.make_folder(build)
         for line, text in found:
             problem = run_block(folder, build, text)
             ran += 1
@@ -133,7 +75,7 @@ def main():
                 print(f"FAIL {page.name}:{line}: {problem}")
                 break  # later blocks of the page build on this one
             print(f"ok   {page.name}:{line}")
-        end_all()
+        tree.end_all()
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{ran} blocks run, {failed} failed")
     sys.exit(1 if failed or not ran else 0)

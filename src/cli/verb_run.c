@@ -39,7 +39,7 @@ static void add_option(struct table *table, const json_t *option, bool is_chosen
     struct text what = {0};
     double hours = row_real(option, "hours");
     if (!is_possible(option))
-        text_add(&what, "%s", row_text(option, "reason"));
+        text_add(&what, "%s", row_text(option, "text"));
     else
         add_lines(&what, option);
     table_row_style(table, is_chosen ? TERM_GREEN : is_possible(option) ? TERM_PLAIN : TERM_DIM);

@@ -16,16 +16,16 @@ static int hex_value(char digit)
     return -1;
 }
 
-/* Adds one to count[i] for each bit i of the hex number. false: no such number, or a bit beyond. */
+/* Adds one to counts[slot] for each slot of the share. false: no share, or a slot beyond. */
 static bool count_bits(const char *hex, uint64_t slots, uint8_t *counts)
 {
     size_t digits = strlen(hex);
     if (digits == 0 || digits > AUDIT_SLOTS_MAX / 4) return false;
     for (size_t i = 0; i < digits; i++) {
-        int value = hex_value(hex[digits - 1 - i]);
+        int value = hex_value(hex[i]);
         if (value < 0) return false;
         for (uint32_t bit = 0; bit < 4; bit++) {
-            if ((value >> bit & 1) == 0) continue;
+            if ((value >> (3 - bit) & 1) == 0) continue;
             uint64_t slot = i * 4 + bit;
             if (slot >= slots) return false;
             if (counts[slot] < UINT8_MAX) counts[slot]++;
@@ -92,20 +92,38 @@ static bool is_reason(const json_t *decision, const char *reason)
     return strcmp(row_text(decision, "reason"), reason) == 0;
 }
 
-bool audit_is_loss(const json_t *decision)
+static bool is_kind(const json_t *decision, const char *kind)
 {
-    return strcmp(row_text(decision, "kind"), "lost") == 0 && !is_reason(decision, "BOOT_TIMEOUT");
+    return strcmp(row_text(decision, "kind"), kind) == 0;
+}
+
+static bool tells_loss(const json_t *decision)
+{
+    return (is_kind(decision, "lost") && !is_reason(decision, "BOOT_TIMEOUT")) ||
+           (is_kind(decision, "drain") && is_reason(decision, "NOTICE"));
+}
+
+/* A node may be drained for a notice and then lost: the first of the two is the loss. */
+bool audit_is_loss(const json_t *decisions, size_t index)
+{
+    const json_t *decision = json_array_get(decisions, index);
+    if (!tells_loss(decision)) return false;
+    for (size_t i = 0; i < index; i++) {
+        const json_t *before = json_array_get(decisions, i);
+        if (row_int(before, "node") == row_int(decision, "node") && tells_loss(before))
+            return false;
+    }
+    return true;
 }
 
 bool audit_has_notice(const json_t *decision)
 {
-    return is_reason(decision, "PREEMPTED_NOTICED");
+    return is_reason(decision, "PREEMPTED_NOTICED") || is_reason(decision, "NOTICE");
 }
 
 bool audit_is_price_drain(const json_t *decision)
 {
-    return strcmp(row_text(decision, "kind"), "drain") == 0 &&
-           is_reason(decision, "PRICE_ABOVE_THRESHOLD");
+    return is_kind(decision, "drain") && is_reason(decision, "PRICE_ABOVE_THRESHOLD");
 }
 
 /* How many workers of this row are in no row before it. */
@@ -128,19 +146,23 @@ static uint64_t new_workers(const json_t *row, json_t *seen)
 void audit_churn(const json_t *decisions, const json_t *steps, struct churn *ret_churn)
 {
     struct churn churn = {0};
-    size_t i;
+    size_t count = json_array_size(steps), i;
+    json_int_t first_us = row_int(json_array_get(steps, 0), "t");
+    json_int_t last_us = count == 0 ? 0 : row_int(json_array_get(steps, count - 1), "t");
     json_t *row;
     json_array_foreach(decisions, i, row)
     {
-        churn.losses_total += audit_is_loss(row);
-        churn.losses_without_notice += audit_is_loss(row) && !audit_has_notice(row);
+        if (row_int(row, "t") < first_us || row_int(row, "t") > last_us) continue;
+        bool is_loss = audit_is_loss(decisions, i);
+        churn.losses_total += is_loss;
+        churn.losses_without_notice += is_loss && !audit_has_notice(row);
         churn.drains_for_price += audit_is_price_drain(row);
     }
     json_t *seen = json_object();
     json_array_foreach(steps, i, row)
     {
-        uint64_t count = new_workers(row, seen);
-        if (i > 0) churn.joins += count;
+        uint64_t joined = new_workers(row, seen);
+        if (i > 0) churn.joins += joined;
     }
     json_decref(seen);
     *ret_churn = churn;

@@ -3,10 +3,12 @@
  * Role       Pure functions over rows of the API (docs/protocol.md, "Rows"). The server's word is
  * not taken for it: who computed which slots of which step comes from the workers, and is added up
  * here again.
- * Slots      A worker's share of a step is a hex number, bit i = slot i. Within one step the shares
- * must be disjoint and together hold every slot.
- * Losses     A worker's node taken by the provider or failing. Machines we let go ourselves (idle,
- * drained, job over) are none.
+ * Slots      A worker's share of a step is hex digits read from slot 0 on: "80" of 8 slots is slot 0
+ *            alone. Within one step the shares must be disjoint and together hold every slot.
+ * Losses     A machine that the provider takes or that fails while the job trains (between its first
+ *            and last step). With notice: the first thing decided about it is to drain it for the
+ *            notice, or the loss says so. Machines we let go ourselves (idle, drained for price, job
+ *            over) are none.
  */
 #ifndef SHOAL_DEMO_AUDIT_H
 #define SHOAL_DEMO_AUDIT_H
@@ -39,7 +41,7 @@ void audit_steps(const json_t *steps, const struct audit_options *options, struc
 /* Counts over `decisions` (rows in order) and `steps`. Joins: workers that first appear after the
  * first step. losses_during_reduction and server_restarts are the caller's to fill. */
 void audit_churn(const json_t *decisions, const json_t *steps, struct churn *ret_churn);
-bool audit_is_loss(const json_t *decision);
+bool audit_is_loss(const json_t *decisions, size_t index);
 bool audit_has_notice(const json_t *decision);
 bool audit_is_price_drain(const json_t *decision);
 

@@ -15,9 +15,9 @@ static json_t *good_rows(void)
 {
     json_t *steps = json_array();
     for (int step = 0; step < 4; step++) {
-        json_t *row = json_pack("{s:i, s:f, s:[{s:i,s:s},{s:i,s:s}]}", "step", step, "loss",
-                                5.0 - step, "workers", "worker", 1, "slots", "0f", "worker",
-                                step < 2 ? 2 : 3, "slots", "f0");
+        json_t *row = json_pack("{s:i, s:i, s:f, s:[{s:i,s:s},{s:i,s:s}]}", "step", step, "t",
+                                10 + step, "loss", 5.0 - step, "workers", "worker", 1, "slots",
+                                "0f", "worker", step < 2 ? 2 : 3, "slots", "f0");
         json_array_append_new(steps, row);
     }
     return steps;
@@ -118,25 +118,29 @@ static void wants_learning(void **state)
     assert_int_equal(faults, 1);
 }
 
-static json_t *decision(const char *kind, const char *reason)
+static json_t *decision(int t, const char *kind, const char *reason, int node)
 {
-    return json_pack("{s:s, s:s}", "kind", kind, "reason", reason);
+    return json_pack("{s:i, s:s, s:s, s:i}", "t", t, "kind", kind, "reason", reason, "node", node);
 }
 
 static void counts_churn(void **state)
 {
     (void)state;
     json_t *decisions = json_array(), *steps = good_rows();
-    json_array_append_new(decisions, decision("lost", "PREEMPTED"));
-    json_array_append_new(decisions, decision("lost", "PREEMPTED_NOTICED"));
-    json_array_append_new(decisions, decision("lost", "CRASHED"));
-    json_array_append_new(decisions, decision("lost", "BOOT_TIMEOUT"));
-    json_array_append_new(decisions, decision("drain", "PRICE_ABOVE_THRESHOLD"));
-    json_array_append_new(decisions, decision("drain", "NOTICE"));
-    json_array_append_new(decisions, decision("release", "IDLE"));
+    json_array_append_new(decisions, decision(5, "lost", "CRASHED", 9)); /* before the first step */
+    json_array_append_new(decisions, decision(10, "lost", "PREEMPTED", 1));
+    json_array_append_new(decisions, decision(10, "drain", "NOTICE", 2)); /* both: one loss */
+    json_array_append_new(decisions, decision(11, "lost", "PREEMPTED_NOTICED", 2));
+    json_array_append_new(decisions, decision(11, "lost", "CRASHED", 3));
+    json_array_append_new(decisions, decision(12, "lost", "BOOT_TIMEOUT", 4));
+    json_array_append_new(decisions, decision(12, "drain", "PRICE_ABOVE_THRESHOLD", 5));
+    json_array_append_new(decisions, decision(12, "drain", "NOTICE", 6)); /* it left in time */
+    json_array_append_new(decisions, decision(12, "release", "IDLE", 7));
+    json_array_append_new(decisions,
+                          decision(14, "lost", "PREEMPTED", 8)); /* after the last step */
     struct churn churn;
     audit_churn(decisions, steps, &churn);
-    assert_int_equal(churn.losses_total, 3);
+    assert_int_equal(churn.losses_total, 4);
     assert_int_equal(churn.losses_without_notice, 2);
     assert_int_equal(churn.drains_for_price, 1);
     assert_int_equal(churn.joins, 1);

@@ -56,9 +56,10 @@ static json_t *step_row(int step)
 
 static json_t *decision_row(int second, const char *kind, const char *reason, int offer)
 {
-    return json_pack("{s:I,s:s,s:s,s:s,s:i,s:s,s:s}", "t", START_US + second * SECOND_US, "kind",
-                     kind, "reason", reason, "text", "a sentence with <numbers> & \"quotes\"",
-                     "offer", offer, "zone", sold[offer - 1].zone, "model", sold[offer - 1].model);
+    return json_pack("{s:i,s:I,s:s,s:s,s:s,s:i,s:s,s:s}", "node", second, "t",
+                     START_US + second * SECOND_US, "kind", kind, "reason", reason, "text",
+                     "a sentence with <numbers> & \"quotes\"", "offer", offer, "zone",
+                     sold[offer - 1].zone, "model", sold[offer - 1].model);
 }
 
 static json_t *decision_rows(void)

@@ -42,7 +42,8 @@ static void add_losses(const struct record *record, const struct chart *chart)
     }
     json_array_foreach(record->decisions, i, row)
     {
-        if (!audit_is_loss(row) || !is_in_time(record, row_int(row, "t"))) continue;
+        if (!audit_is_loss(record->decisions, i) || !is_in_time(record, row_int(row, "t")))
+            continue;
         double x = record_seconds(record, row_int(row, "t"));
         title_of(record, row, title, sizeof title);
         chart_rule_x(chart, x, "rule-loss", NULL);
@@ -234,9 +235,10 @@ static void add_price_marks(const struct record *record, const char *zone,
     {
         bool is_buy = strcmp(row_text(row, "kind"), "buy") == 0;
         bool is_drain = audit_is_price_drain(row);
+        bool is_loss = audit_is_loss(record->decisions, i);
         const json_t *offer = record_offer(record, row_int(row, "offer"));
-        if ((!is_buy && !is_drain && !audit_is_loss(row)) || offer == NULL ||
-            !is_spot_of(offer, zone) || !is_in_time(record, row_int(row, "t")))
+        if ((!is_buy && !is_drain && !is_loss) || offer == NULL || !is_spot_of(offer, zone) ||
+            !is_in_time(record, row_int(row, "t")))
             continue;
         enum chart_mark mark = is_buy                  ? CHART_BUY
                                : is_drain              ? CHART_DRAIN

@@ -222,7 +222,8 @@ static bool write_job(const struct stage *stage, const struct stage_options *opt
              "# Written by the demo.\nname: kjv-lm\nclass: P2\nkind: elastic\n"
              "owner: {tenant: lab, project: kjv, team: nlp, experiment: demo}\n"
              "needs:\n  capabilities: [fp16, tensor-cores, 24gb-vram]\n  pools: [training]\n"
-             "  devices: {min: %u, max: %u}\nbudget: {usd_per_hour: 40, usd: 20}\n"
+             "  devices: {min: %u, max: %u}\nbudget: {usd_per_hour: 40, usd: 20}\nmarket: {region: "
+             "east}\n"
              "elastic: {slots: %" PRIu64 ", steps: %" PRIu64
              ", checkpoint_every: %u, work_per_slot: %.3fs}\nrun:\n  command: [",
              options->devices_min, options->devices_max, options->slots, options->steps,

@@ -15,7 +15,7 @@ expect() { # expect STATUS TEXT ARGUMENT... : exit status, and a text in the out
     shift 2
     "$shoal" "$@" >out 2>&1 </dev/null
     got=$?
-    if [ "$got" != "$status" ] || ! grep -qF -- "$text" out; then
+    if [ "$got" != "$status" ] || ! grep -qiF -- "$text" out; then
         echo "FAIL: shoal $*: status $got, wanted $status and \"$text\"; it said:"
         cat out
         failed=1

@@ -2,6 +2,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include <curl/curl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +292,11 @@ const char *row_text(const json_t *row, const char *key)
 json_int_t row_int(const json_t *row, const char *key)
 {
     return json_integer_value(json_object_get(row, key));
+}
+
+json_int_t row_short(const json_t *row, const char *key)
+{
+    return row_int(row, key) & ((INT64_C(1) << 40) - 1);
 }
 
 double row_real(const json_t *row, const char *key)

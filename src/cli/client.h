@@ -60,4 +60,8 @@ double row_real(const json_t *row, const char *key);
 const json_t *row_list(const json_t *row, const char *key); /* NULL: none; json_array_foreach is
                                                                fine with that */
 
+/* The counting part of a node key or worker id, for people: 2196824232296449 -> 1. Their upper bits
+ * are the same for all of one journal (core/limits.h, KEY_SHIFT). */
+json_int_t row_short(const json_t *row, const char *key);
+
 #endif

@@ -4,6 +4,7 @@
 #include "cli/table.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
+#include <stdlib.h>
 #include <string.h>
 
 static enum term_style style_of(const char *state)
@@ -37,7 +38,7 @@ static void add_node(struct table *table, const json_t *row)
     char text[FORMAT_BYTES];
     json_int_t up_us = row_int(row, "up_since_us");
     table_row_style(table, style_of(row_text(row, "state")));
-    table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "node"));
+    table_cell(table, "%" JSON_INTEGER_FORMAT, row_short(row, "node"));
     table_cell(table, "%s", row_text(row, "model"));
     table_cell(table, "%s", row_text(row, "zone"));
     table_cell(table, "%s", row_text(row, "capacity"));
@@ -76,13 +77,35 @@ int verb_nodes(const struct cli_verb *verb, int argc, char **argv)
     return cli_show(&args, "/v1/nodes", nodes_print);
 }
 
+/* The key of a node by its key or by the short number that `shoal nodes` shows. */
+static bool find_node(struct client *client, const char *word, json_int_t *ret_node,
+                      struct error *ret_error)
+{
+    if (strspn(word, "0123456789") != strlen(word) || strlen(word) > 18)
+        return error_set(ret_error, "\"%s\" is no node number; see: shoal nodes", word);
+    json_int_t number = strtoll(word, NULL, 10), found = 0;
+    json_t *answer = client_get(client, "/v1/nodes", ret_error);
+    if (answer == NULL) return false;
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(answer, "nodes"), i, row)
+    {
+        if (row_int(row, "node") == number || row_short(row, "node") == number)
+            found = row_int(row, "node");
+    }
+    json_decref(answer);
+    if (found == 0) return error_set(ret_error, "no node %s is held; see: shoal nodes", word);
+    *ret_node = found;
+    return true;
+}
+
 static bool drain_node(struct client *client, const struct cli_args *args, struct error *ret_error)
 {
     const char *node = args->words[0];
-    if (strspn(node, "0123456789") != strlen(node) || strlen(node) > 20)
-        return error_set(ret_error, "\"%s\" is no node number; see: shoal nodes", node);
+    json_int_t key = 0;
+    if (!find_node(client, node, &key, ret_error)) return false;
     char path[64];
-    (void)snprintf(path, sizeof path, "/v1/nodes/%s/drain", node); /* fits */
+    (void)snprintf(path, sizeof path, "/v1/nodes/%" JSON_INTEGER_FORMAT "/drain", key); /* fits */
     struct client_request request = {.method = "POST", .path = path};
     struct client_reply reply;
     if (!client_call(client, &request, &reply, ret_error)) return false;

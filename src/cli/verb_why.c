@@ -32,7 +32,7 @@ static void print_decision(const json_t *row, const struct term *term)
     if (model[0] != '\0') fprintf(term->stream, "%s ", model);
     if (zone[0] != '\0') fprintf(term->stream, "in %s ", zone);
     if (row_int(row, "node") != 0)
-        fprintf(term->stream, "(node %" JSON_INTEGER_FORMAT ") ", row_int(row, "node"));
+        fprintf(term->stream, "(node %" JSON_INTEGER_FORMAT ") ", row_short(row, "node"));
     fprintf(term->stream, "%s\n", row_text(row, "text"));
 }
 
@@ -75,8 +75,8 @@ static void print_lines(const json_t *lines, const struct term *term)
     json_t *row;
     json_array_foreach(lines, i, row) fprintf(
         term->stream, "%s%s n%" JSON_INTEGER_FORMAT " w%" JSON_INTEGER_FORMAT "%s %s\n",
-        term_style(term, TERM_DIM), format_clock(clock, row_int(row, "t")), row_int(row, "node"),
-        row_int(row, "worker"), term_style(term, TERM_PLAIN), row_text(row, "line"));
+        term_style(term, TERM_DIM), format_clock(clock, row_int(row, "t")), row_short(row, "node"),
+        row_short(row, "worker"), term_style(term, TERM_PLAIN), row_text(row, "line"));
     (void)fflush(term->stream); /* a closed pipe ends us by its signal */
 }
 

@@ -47,6 +47,16 @@ struct request {
 
 /* Answers. */
 
+static void on_timer(uv_timer_t *timer);
+
+/* The daemon notices a resumed connection only when it runs; from outside it must be told to. */
+static void resume(request *r)
+{
+    r->is_suspended = false;
+    MHD_resume_connection(r->connection);
+    (void)uv_timer_start(&r->h->timer, on_timer, 0 /* ms */, 0 /* once */);
+}
+
 static void set_response(request *r, unsigned status, struct MHD_Response *response,
                          const char *type)
 {
@@ -59,9 +69,7 @@ static void set_response(request *r, unsigned status, struct MHD_Response *respo
     } /* a header that finds no memory is left out: the answer still says what it says */
     r->status = status;
     r->response = response;
-    if (!r->is_suspended) return;
-    r->is_suspended = false;
-    MHD_resume_connection(r->connection);
+    if (r->is_suspended) resume(r);
 }
 
 void request_reply(request *r, unsigned status, const char *type, char *text, size_t bytes)
@@ -141,9 +149,7 @@ void request_reply_stream(request *r, const struct request_stream *stream)
 
 void request_stream_wake(request *r)
 {
-    if (!r->is_queued || !r->is_suspended) return;
-    r->is_suspended = false;
-    MHD_resume_connection(r->connection);
+    if (r->is_queued && r->is_suspended) resume(r);
 }
 
 /* Requests. */

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""What the server has acknowledged it keeps: kill -9 at the worst moment, full disks, restarts."""
+import json
+import os
+import sqlite3
+import threading
+import unittest
+
+from served import Case, job, main
+
+
+class LostSubmissions(Case):
+    def test_kill_right_after_the_500th_answer_three_times(self):
+        known = set()
+        self.server.start()
+        self.server.wait_for_offers()
+        for round_number in range(3):
+            known |= self.submit_500(round_number)
+            self.server.kill()
+            took_s = self.server.start()
+            self.assertLess(took_s, 1.0, "kill -9 to serving again")
+            rows = self.server.get("/v1/jobs?limit=10000")["jobs"]
+            self.assertEqual(known - {row["job"] for row in rows}, set(), "lost submissions")
+            self.assertEqual(len(known), 500 * (round_number + 1), "a number was given out twice")
+
+    def submit_500(self, round_number):
+        """From 16 connections at once; returns when the 500th answer is there."""
+        taken, lock = [], threading.Lock()
+        numbers = iter(range(500))
+
+        def submit():
+            connection = self.server.connect()
+            while True:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                status, answer = self.server.submit(job(f"r{round_number}-{number}"),
+                                                    connection=connection)
+                with lock:
+                    taken.append((status, answer.get("job")))
+
+        threads = [threading.Thread(target=submit) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({status for status, _ in taken}, {201})
+        return {number for _, number in taken}
+
+
+class Restart(Case):
+    def test_kill_in_the_middle_of_a_run_keeps_jobs_nodes_and_money(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        self.assertEqual(self.server.submit(job("long"))[0], 201)
+        self.server.wait_for("a running job",
+                             lambda: self.server.get("/v1/jobs/1")["state"] == "running")
+        self.server.wait_for("money", lambda: self.server.get("/v1/cost")["total_usd_micros"] > 0)
+        before = self.server.get("/v1/jobs/1"), self.server.get("/v1/nodes")["nodes"][0]
+        spent = self.server.get("/v1/cost")["total_usd_micros"]
+        why = self.server.get("/v1/jobs/1/why")["decisions"]
+        self.server.kill()
+        self.server.start()
+        job_row, node_row = self.server.get("/v1/jobs/1"), self.server.get("/v1/nodes")["nodes"][0]
+        for name in "job name class kind state region submitted_us started_us".split():
+            self.assertEqual(before[0][name], job_row[name], name)
+        for name in "node zone model capacity ordered_us".split():
+            self.assertEqual(before[1][name], node_row[name], name)
+        self.assertEqual(self.server.get("/v1/jobs/1/why")["decisions"][-len(why):], why)
+        self.server.wait_for("the agent", lambda: self.server.get("/v1/nodes")["nodes"][0]
+                             ["agent_heard_us"] > before[1]["agent_heard_us"])
+        self.server.wait_for("more money",
+                             lambda: self.server.get("/v1/cost")["total_usd_micros"] > spent)
+        worker = node_row["leases"][0]["worker"]
+        self.assertEqual(worker, before[1]["leases"][0]["worker"], "the same worker goes on")
+        self.assertEqual(self.server.get("/v1/jobs/1")["state"], "running")
+
+    def test_ledger_and_bill_agree_over_kills(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        for number in range(3):
+            self.assertEqual(self.server.submit(job(f"short-{number}", "exec true"))[0], 201)
+            self.server.kill()
+            self.server.start()
+        self.server.wait_for("the end", lambda: {row["state"] for row in self.server.get("/v1/jobs")
+                                                 ["jobs"]} == {"done"})
+        self.server.wait_for("no nodes", lambda: not self.server.get("/v1/nodes")["nodes"])
+        cost = self.server.get("/v1/cost")
+        self.assertEqual(cost["total_usd_micros"], cost["billed_usd_micros"])
+        entries = self.server.get("/v1/ledger?limit=10000")["entries"]
+        self.assertEqual(sum(entry["usd_micros"] for entry in entries), cost["billed_usd_micros"])
+
+    def test_changed_timing_is_taken_over(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        self.assertEqual(self.server.submit(job("a"))[0], 201)
+        self.assertEqual(self.server.stop(), 0)
+        with open(self.server.config) as file:
+            text = file.read()
+        with open(self.server.config, "w") as file:
+            file.write(text.replace("idle_release: 1s", "idle_release: 2s"))
+        self.server.start()
+        self.assertEqual(self.server.get("/v1/jobs/1")["name"], "a")
+        self.server.kill()
+        self.server.start()
+        self.assertEqual(self.server.get("/v1/jobs/1")["name"], "a")
+
+
+class Keys(Case):
+    def test_the_same_key_gives_the_same_job_also_at_once_and_after_a_kill(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        key = {"Idempotency-Key": "the-one"}
+        answers = []
+
+        def submit():
+            answers.append(self.server.submit(job("once"), headers=key,
+                                              connection=self.server.connect()))
+
+        threads = [threading.Thread(target=submit) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({answer["job"] for _, answer in answers}, {1})
+        self.assertEqual(sorted(status for status, _ in answers), [200] * 7 + [201])
+        self.server.kill()
+        self.server.start()
+        self.assertEqual(self.server.submit(job("once"), headers=key), (200, answers[0][1]))
+        self.assertEqual(len(self.server.get("/v1/jobs")["jobs"]), 1)
+
+
+class FullDisk(Case):
+    def test_what_does_not_fit_is_refused_and_leaves_nothing(self):
+        self.server.start("--journal-max-bytes", "400000")
+        self.server.wait_for_offers()
+        taken, text = [], None
+        for number in range(2000):
+            status, text, _ = self.server.ask("POST", "/v1/jobs", job(f"j{number}", "x" * 4000))
+            if status != 201:
+                break
+            taken.append(json.loads(text)["job"])
+        self.assertEqual(status, 507)
+        self.assertIn("free space", self.assert_sentence(text))
+        self.assertGreater(len(taken), 5)
+        status, text, _ = self.server.ask("GET", "/healthz")
+        self.assertEqual(status, 503)
+        self.assertEqual([row["job"] for row in self.server.get("/v1/jobs")["jobs"]], taken)
+        self.server.kill()
+        self.server.start()  # without the limit: as if space had been freed
+        self.assertEqual([row["job"] for row in self.server.get("/v1/jobs")["jobs"]], taken)
+        self.assertEqual(self.server.submit(job("again"))[0], 201)
+        self.assertEqual(self.server.ask("GET", "/healthz")[0], 200)
+
+
+class Damage(Case):
+    def test_a_damaged_journal_is_told(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        self.assertEqual(self.server.submit(job("a"))[0], 201)
+        self.server.kill()
+        with sqlite3.connect(os.path.join(self.server.data, "journal.db")) as db:
+            db.execute("DELETE FROM events WHERE seq = 3")
+        with self.assertRaisesRegex(AssertionError, "damaged at event 3"):
+            self.server.start()
+        self.server.process = None
+
+
+if __name__ == "__main__":
+    main()

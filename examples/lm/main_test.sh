@@ -39,6 +39,23 @@ first=$(weights --threads 1)
     fail "SHOAL_STEPS and SHOAL_SLOTS are not --steps and --slots"
 "$lm" --data text --steps 1 --slots 1 --width 32 --heads 2 --sample 64 >out
 [ "$(wc -c <out)" -gt 128 ] || fail "no sample: $(cat out)"
+# A run that goes on from a checkpoint ends with the weights of one that never stopped; a damaged
+# checkpoint is passed over for the one before; a finished one only writes its text.
+[ "$(weights --checkpoint saved --checkpoint-every 2 2>err)" = "$first" ] || fail "checkpoints change the weights"
+for step in 2 4; do
+    [ -d saved/step-00000$step ] || fail "no checkpoint of step $step: $(ls saved) $(cat err)"
+done
+rm -r saved/step-000004
+[ "$(weights --checkpoint saved --checkpoint-every 2 2>err)" = "$first" ] || fail "resumed to other weights"
+grep -q 'step 2' err || fail "did not resume: $(cat err)"
+for shard in saved/step-000004/*.safetensors; do truncate -s -1 "$shard"; done
+[ "$(weights --checkpoint saved --checkpoint-every 2 2>err)" = "$first" ] || fail "a damaged checkpoint was used"
+grep -q 'step 2' err || fail "did not fall back to step 2: $(cat err)"
+"$lm" --data text --steps 4 --slots 3 --width 32 --heads 2 --checkpoint saved --sample 64 >out 2>err
+grep -q 'step 4' err || fail "did not find the finished checkpoint: $(cat err)"
+[ "$(wc -c <out)" -gt 128 ] || fail "no sample from a checkpoint: $(cat out)"
+if grep -q '^step ' out; then fail "trained again: $(cat out)"; fi
+
 "$lm" --help | grep -q '^example: ' || fail "--help has no example"
 
 refused 1 'missing: cannot open: No such file or directory; give --data' "$lm" --data missing

@@ -102,76 +102,76 @@ static void a_batch_job_needs_little(void **state)
     assert_int_equal(job_spec_work_us(&spec), 0);
 }
 
+static const struct {
+    const char *text, *sentence;
+} mistakes[] = {
+    {RUN ELASTIC, "job.yaml:1: \"name\" is missing; add it"},
+    {"name: a b\n" RUN ELASTIC, "job.yaml:1: \"a b\" is no name; use letters, digits and . _ / -"},
+    {"name: a\n" ELASTIC, "job.yaml:1: \"run\" is missing; add it"},
+    {"name: a\n" RUN, "job.yaml:1: \"elastic\" is missing; add it"},
+    {"name: a\nrun: {command: []}\n" ELASTIC,
+     "job.yaml:2: \"command\" is empty; give the program and its arguments as a list"},
+    {"name: a\nrun: {command: [\"\"]}\n" ELASTIC,
+     "job.yaml:2: \"command\" is empty; give the program and its arguments as a list"},
+    {"name: a\nrun: {command: echo hi}\n" ELASTIC,
+     "job.yaml:2: \"command\" is no list; write it as [a, b] or as lines that begin with \"- "
+     "\""},
+    {"name: a\nrun: {}\n" ELASTIC, "job.yaml:2: \"command\" is missing in run; add it"},
+    {"name: a\nrun: {command: [x], env: {\"a=b\": c}}\n" ELASTIC,
+     "job.yaml:2: \"a=b\" cannot name an environment variable; give a short word without ="},
+    {"name: a\nclass: P4\n" RUN ELASTIC,
+     "job.yaml:2: unknown class \"P4\"; use one of: P0, P1, P2, P3"},
+    {"name: a\nkind: serve\n" RUN ELASTIC,
+     "job.yaml:2: unknown kind \"serve\"; use one of: elastic, batch"},
+    {"name: a\n" RUN ELASTIC "needs:\n  devces: {min: 1}\n",
+     "job.yaml:5: unknown key \"devces\" in needs; did you mean \"devices\"?"},
+    {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 0}\n",
+     "job.yaml:5: \"min\" is \"0\"; give a whole number from 1 to 4096"},
+    {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 5, max: 4}\n",
+     "job.yaml:5: devices min 5 is above max 4; a job cannot start with more than it may have"},
+    {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 33, max: 40}\n",
+     "job.yaml:3: 32 slots are fewer than the 33 devices of the gang; some would have nothing "
+     "to do"},
+    {"name: a\n" RUN ELASTIC "needs: {capabilities: [warp-drive]}\n",
+     "job.yaml:4: unknown capability \"warp-drive\"; add it to the catalog or use one of: "
+     "fp16, bf16, fp8, int8, tensor-cores, fp64, fp4, nvlink, mig, cuda, rocm, cann"},
+    {"name: a\n" RUN ELASTIC "needs: {pools: [tier-3]}\n",
+     "job.yaml:4: there is no pool \"tier-3\"; did you mean \"tier-1\"?"},
+    {"name: a\n" RUN ELASTIC "needs: {pools: [gold]}\n",
+     "job.yaml:4: there is no pool \"gold\"; see `shoal pools`"},
+    {"name: a\n" RUN ELASTIC "budget: {usd: -5}\n",
+     "job.yaml:4: the budget \"usd\" is \"-5\"; give an amount above 0 or leave it out"},
+    {"name: a\n" RUN ELASTIC "budget: {usd_per_hour: 0}\n",
+     "job.yaml:4: the budget \"usd_per_hour\" is \"0\"; give an amount above 0 or leave it "
+     "out"},
+    {"name: a\n" RUN ELASTIC "budget: {usd: $5}\n",
+     "job.yaml:4: \"usd\" is \"$5\"; give a number with at most 6 decimals"},
+    {"name: a\n" RUN ELASTIC "market: {kinds: [sport]}\n",
+     "job.yaml:4: unknown capacity kind \"sport\"; use one of: owned, reserved, on_demand, "
+     "spot"},
+    {"name: a\n" RUN ELASTIC "market: {kinds: []}\n",
+     "job.yaml:4: \"kinds\" is empty, nothing could run it; name a kind or drop the key"},
+    {"name: a\n" RUN "elastic: {slots: 0, steps: 1}\n",
+     "job.yaml:3: \"slots\" is \"0\"; give a whole number from 1 to 1024"},
+    {"name: a\n" RUN "elastic: {slots: 1025, steps: 1}\n",
+     "job.yaml:3: \"slots\" is \"1025\"; give a whole number from 1 to 1024"},
+    {"name: a\n" RUN "elastic: {slots: 4}\n",
+     "job.yaml:3: \"steps\" is missing in elastic; add it"},
+    {"name: a\nkind: batch\n" RUN ELASTIC,
+     "job.yaml:4: a batch job has no elastic part; drop it or set kind: elastic"},
+    {"name: a\nkind: batch\n" RUN "needs: {devices: {max: 2}}\n",
+     "job.yaml:4: a batch job runs one worker on one device; drop devices or set kind: "
+     "elastic"},
+};
+
 static void mistakes_say_what_to_do(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *sentence;
-    } cases[] = {
-        {RUN ELASTIC, "job.yaml:1: \"name\" is missing; add it"},
-        {"name: a b\n" RUN ELASTIC,
-         "job.yaml:1: \"a b\" is no name; use letters, digits and . _ / -"},
-        {"name: a\n" ELASTIC, "job.yaml:1: \"run\" is missing; add it"},
-        {"name: a\n" RUN, "job.yaml:1: \"elastic\" is missing; add it"},
-        {"name: a\nrun: {command: []}\n" ELASTIC,
-         "job.yaml:2: \"command\" is empty; give the program and its arguments as a list"},
-        {"name: a\nrun: {command: [\"\"]}\n" ELASTIC,
-         "job.yaml:2: \"command\" is empty; give the program and its arguments as a list"},
-        {"name: a\nrun: {command: echo hi}\n" ELASTIC,
-         "job.yaml:2: \"command\" is no list; write it as [a, b] or as lines that begin with \"- "
-         "\""},
-        {"name: a\nrun: {}\n" ELASTIC, "job.yaml:2: \"command\" is missing in run; add it"},
-        {"name: a\nrun: {command: [x], env: {\"a=b\": c}}\n" ELASTIC,
-         "job.yaml:2: \"a=b\" cannot name an environment variable; give a short word without ="},
-        {"name: a\nclass: P4\n" RUN ELASTIC,
-         "job.yaml:2: unknown class \"P4\"; use one of: P0, P1, P2, P3"},
-        {"name: a\nkind: serve\n" RUN ELASTIC,
-         "job.yaml:2: unknown kind \"serve\"; use one of: elastic, batch"},
-        {"name: a\n" RUN ELASTIC "needs:\n  devces: {min: 1}\n",
-         "job.yaml:5: unknown key \"devces\" in needs; did you mean \"devices\"?"},
-        {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 0}\n",
-         "job.yaml:5: \"min\" is \"0\"; give a whole number from 1 to 4096"},
-        {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 5, max: 4}\n",
-         "job.yaml:5: devices min 5 is above max 4; a job cannot start with more than it may have"},
-        {"name: a\n" RUN ELASTIC "needs:\n  devices: {min: 33, max: 40}\n",
-         "job.yaml:3: 32 slots are fewer than the 33 devices of the gang; some would have nothing "
-         "to do"},
-        {"name: a\n" RUN ELASTIC "needs: {capabilities: [warp-drive]}\n",
-         "job.yaml:4: unknown capability \"warp-drive\"; add it to the catalog or use one of: "
-         "fp16, bf16, fp8, int8, tensor-cores, fp64, fp4, nvlink, mig, cuda, rocm, cann"},
-        {"name: a\n" RUN ELASTIC "needs: {pools: [tier-3]}\n",
-         "job.yaml:4: there is no pool \"tier-3\"; did you mean \"tier-1\"?"},
-        {"name: a\n" RUN ELASTIC "needs: {pools: [gold]}\n",
-         "job.yaml:4: there is no pool \"gold\"; see `shoal pools`"},
-        {"name: a\n" RUN ELASTIC "budget: {usd: -5}\n",
-         "job.yaml:4: the budget \"usd\" is \"-5\"; give an amount above 0 or leave it out"},
-        {"name: a\n" RUN ELASTIC "budget: {usd_per_hour: 0}\n",
-         "job.yaml:4: the budget \"usd_per_hour\" is \"0\"; give an amount above 0 or leave it "
-         "out"},
-        {"name: a\n" RUN ELASTIC "budget: {usd: $5}\n",
-         "job.yaml:4: \"usd\" is \"$5\"; give a number with at most 6 decimals"},
-        {"name: a\n" RUN ELASTIC "market: {kinds: [sport]}\n",
-         "job.yaml:4: unknown capacity kind \"sport\"; use one of: owned, reserved, on_demand, "
-         "spot"},
-        {"name: a\n" RUN ELASTIC "market: {kinds: []}\n",
-         "job.yaml:4: \"kinds\" is empty, nothing could run it; name a kind or drop the key"},
-        {"name: a\n" RUN "elastic: {slots: 0, steps: 1}\n",
-         "job.yaml:3: \"slots\" is \"0\"; give a whole number from 1 to 1024"},
-        {"name: a\n" RUN "elastic: {slots: 1025, steps: 1}\n",
-         "job.yaml:3: \"slots\" is \"1025\"; give a whole number from 1 to 1024"},
-        {"name: a\n" RUN "elastic: {slots: 4}\n",
-         "job.yaml:3: \"steps\" is missing in elastic; add it"},
-        {"name: a\nkind: batch\n" RUN ELASTIC,
-         "job.yaml:4: a batch job has no elastic part; drop it or set kind: elastic"},
-        {"name: a\nkind: batch\n" RUN "needs: {devices: {max: 2}}\n",
-         "job.yaml:4: a batch job runs one worker on one device; drop devices or set kind: "
-         "elastic"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         struct error error = {{0}};
-        assert_false(job_spec_parse(&catalog, &config, "job.yaml", cases[i].text,
-                                    strlen(cases[i].text), &spec, &error));
-        assert_string_equal(error.text, cases[i].sentence);
+        assert_false(job_spec_parse(&catalog, &config, "job.yaml", mistakes[i].text,
+                                    strlen(mistakes[i].text), &spec, &error));
+        assert_string_equal(error.text, mistakes[i].sentence);
     }
 }
 

@@ -200,6 +200,10 @@ static void the_first_mistake_is_reported(void **state)
     (void)yaml_integer(yaml_root(tree), "b", 0, 9, 0);
     expect_finish(tree, "t.yaml:1: unknown key \"zz\"; known here: b");
 
+    tree = open_good("{b: -5, zz: 1}\n"); /* on one line the unknown key explains more */
+    (void)yaml_integer(yaml_root(tree), "b", 0, 9, 0);
+    expect_finish(tree, "t.yaml:1: unknown key \"zz\"; known here: b");
+
     tree = open_good("b: 1\n");
     (void)yaml_require(yaml_root(tree), "c");
     (void)yaml_has(yaml_root(tree), "b");

@@ -1,6 +1,7 @@
 /* Any bytes as shoal.yaml, job.yaml and a catalog. Holds that
  *   nothing crashes, leaks or hangs, and every refusal is one line of UTF-8 that names the file;
- *   a job that is accepted gives a canonical text, and that text gives the same job.
+ *   a job that is accepted gives a canonical text, and that text gives the same job;
+ *   nothing is lost when an allocation fails.
  */
 #include "base/mem.h"
 #include "codec/job_spec.h"
@@ -43,5 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (!config_peek_catalog("f.yaml", text, count, path, &error)) check_sentence(&error);
     if (!config_parse(&shipped, "f.yaml", text, count, &config, &error)) check_sentence(&error);
     check_job(&shipped, text, count);
+    mem_fail_at(1 + count % 3); /* the tree asks for few, large blocks */
+    if (!config_parse(&shipped, "f.yaml", text, count, &config, &error)) check_sentence(&error);
+    mem_fail_at(0);
     return 0;
 }

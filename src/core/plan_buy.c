@@ -142,7 +142,8 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
         const struct node *n = &s->p->nodes[node];
         s->node = n->idle_link.next; /* before the taker takes it off the list */
         uint32_t count = smaller(n->devices_free, s->left.devices_left);
-        if (count < s->left.node_devices_min || is_held(s, n)) continue;
+        if (n->devices_free < s->left.node_devices_min || is_held(s, n)) continue;
+        if (s->left.single_node && count < s->left.node_devices_min) continue;
         int64_t usd_micros =
             money_share_ceil(s->p->offers[s->offer].usd_micros_per_hour, count, n->device_count);
         if (!fits_budget(s, usd_micros)) continue;
@@ -237,7 +238,8 @@ static bool next_offer(struct supply *s, struct pick *ret_pick)
 
 bool supply_next(struct supply *s, struct pick *ret_pick)
 {
-    if (s->left.devices_left < s->left.node_devices_min || s->left.devices_left == 0) return false;
+    if (s->left.devices_left == 0) return false;
+    if (s->left.single_node && s->left.devices_left < s->left.node_devices_min) return false;
     if (s->leases_left == 0) return false;
     if (!s->buying) {
         if (next_idle(s, ret_pick)) return true;

@@ -89,7 +89,7 @@ static void report(struct sim *s, uint32_t machine)
     *event = (struct pool_event){.kind = POOL_EVENT_AGENT_REPORTED};
     event->u.agent_reported.node_key = m->key;
     event->u.agent_reported.phase = AGENT_PHASE_JOINED;
-    event->u.agent_reported.device_count = s->offers[m->offer].device_count;
+    event->u.agent_reported.device_count = m->device_count;
     event->u.agent_reported.model = s->offers[m->offer].model;
     for (uint32_t i = m->first_worker; i != NONE; i = s->workers[i].next) {
         const struct sim_worker *w = &s->workers[i];
@@ -100,15 +100,16 @@ static void report(struct sim *s, uint32_t machine)
     sim_send_to_server(s, index);
 }
 
-static void stop_all(struct sim *s, uint32_t machine)
+static void stop_all(struct sim *s, uint32_t machine, uint32_t phase)
 {
     for (uint32_t i = s->machines[machine].first_worker; i != NONE; i = s->workers[i].next)
-        if (is_live(&s->workers[i])) move_worker(s, i, WORKER_PHASE_FAILED, EXIT_KILLED);
+        if (is_live(&s->workers[i]))
+            move_worker(s, i, phase, phase == WORKER_PHASE_FAILED ? EXIT_KILLED : 0);
 }
 
 void sim_agent_machine_gone(struct sim *s, uint32_t machine)
 {
-    stop_all(s, machine);
+    stop_all(s, machine, WORKER_PHASE_FAILED);
     s->machines[machine].agent_running = false;
 }
 
@@ -119,7 +120,9 @@ void sim_agent_boot(struct sim *s, uint32_t machine)
         s->options.agent_drift_ppm == 0
             ? 0
             : sim_random_range(&m->random, -s->options.agent_drift_ppm, s->options.agent_drift_ppm);
-    if (sim_faults_on(s) && sim_random_chance(&m->random, s->options.agent_dead_ppm)) {
+    /* A stranger whose agent is dead is known to nobody but its provider's own list. */
+    bool dead = !m->stranger && sim_random_chance(&m->random, s->options.agent_dead_ppm);
+    if (sim_faults_on(s) && dead) {
         SIM_SAY(s, "agent: never starts on node %u", sim_shadow_node_number(s, m->key));
         return;
     }
@@ -210,8 +213,12 @@ static void on_crash(struct sim *s, uint32_t machine)
     sim_later(s, sim_random_exponential_us(&m->random, s->options.agent_crash_mean_us), SIM_AGENT,
               CRASH, 0, machine);
     if (!m->agent_running) return;
-    SIM_SAY(s, "agent: crashes on node %u", sim_shadow_node_number(s, m->key));
-    sim_agent_machine_gone(s, machine);
+    bool orderly =
+        sim_random_chance(&m->random, 500000); /* an update: it stops its workers first */
+    SIM_SAY(s, "agent: %s on node %u", orderly ? "restarts" : "crashes",
+            sim_shadow_node_number(s, m->key));
+    stop_all(s, machine, orderly ? WORKER_PHASE_STOPPED : WORKER_PHASE_FAILED);
+    m->agent_running = false;
     sim_later(s, sim_random_range(&m->random, SIM_SECOND_US, AGENT_RESTART_US), SIM_AGENT, START, 0,
               machine);
 }
@@ -261,7 +268,7 @@ static void ensure_worker(struct sim *s, uint32_t machine, const struct pool_com
 {
     struct sim_machine *m = &s->machines[machine];
     if (sim_map_find(&s->worker_map, command->worker_id) != SIM_MAP_NONE) return; /* known */
-    if (devices_used(s, m) + command->device_count > s->offers[m->offer].device_count) {
+    if (devices_used(s, m) + command->device_count > m->device_count) {
         SIM_SAY(s, "agent: node %u has no free device yet", sim_shadow_node_number(s, m->key));
         return; /* asked again later */
     }

@@ -46,6 +46,11 @@ int64_t sim_threshold_ppm(const struct sim *s, const struct sim_job *job)
     return highest > 0 ? highest : PPM;
 }
 
+int64_t sim_share_of(int64_t usd_micros, int64_t share_ppm)
+{
+    return usd_micros / PPM * share_ppm + usd_micros % PPM * share_ppm / PPM;
+}
+
 static bool in_pool(const struct sim *s, const struct pool_event *rule, uint32_t model)
 {
     const struct pool_event *m = &s->models[model];
@@ -89,7 +94,7 @@ static void threshold_on_command(struct sim *s, const struct pool_command *c)
                      c->job_id, offer->id);
         if (offer->capacity != CAPACITY_SPOT) continue;
         int64_t limit =
-            told->on_demand_usd_micros_per_hour / 1000 * (sim_threshold_ppm(s, job) / 1000);
+            sim_share_of(told->on_demand_usd_micros_per_hour, sim_threshold_ppm(s, job));
         if (told->usd_micros_per_hour > limit)
             sim_fail(s, "threshold",
                      "job %" PRIu64 " buys at %" PRId64 ", its threshold is %" PRId64, c->job_id,
@@ -104,8 +109,7 @@ static void threshold_check_node(struct sim *s, struct shadow_node *node)
     const struct sim_job *job = sim_job_find(s, node->job_id);
     if (job == NULL || node->offer == UINT32_MAX || node->released || node->lost) return;
     const struct shadow_offer *told = &s->shadow->offers[node->offer];
-    int64_t limit =
-        told->on_demand_usd_micros_per_hour / 1000 * ((sim_threshold_ppm(s, job) + 999) / 1000);
+    int64_t limit = sim_share_of(told->on_demand_usd_micros_per_hour, sim_threshold_ppm(s, job));
     bool works = false;
     uint32_t index = (uint32_t)(node - s->shadow->nodes);
     for (uint32_t i = s->shadow->first_open_worker; i < s->shadow->worker_count; i++) {
@@ -179,7 +183,8 @@ static void order_on_decision(struct sim *s, const struct pool_decision *d)
         if (s->shadow->jobs[i].state != JOB_QUEUED) continue;
         if (!pool_job_find(s->server.pool, i + 1, &other) || other.state != JOB_QUEUED) continue;
         /* What it still pays for may keep the other one within its budget. */
-        if (goes_first(&other, &view) && !has_leases(s, i + 1))
+        bool short_of_budget = has_leases(s, i + 1) || other.last_reason == REASON_WAIT_BUDGET;
+        if (goes_first(&other, &view) && !short_of_budget)
             sim_fail(s, "order", "job %" PRIu64 " is served before job %u, which comes first",
                      d->job_id, i + 1);
     }

@@ -196,8 +196,27 @@ static uint32_t machine_new(struct sim *s, uint64_t key, uint32_t offer)
     *m = (struct sim_machine){
         .key = key, .offer = offer, .created_us = s->now_us, .first_worker = UINT32_MAX};
     m->random = sim_random_fork(s->seed, 100000 + index);
+    m->device_count = s->offers[offer].device_count;
+    if (m->device_count > 1 && sim_random_chance(&m->random, s->options.short_machine_ppm))
+        m->device_count--;
     sim_map_put(&s->machine_map, key, index);
     return index;
+}
+
+/* Machines of an older life of the server still run; only their agents tell. */
+static void begin_strangers(struct sim *s)
+{
+    uint64_t newest = s->options.pool.incarnation;
+    for (int64_t i = 0; i < s->options.stranger_count && s->offer_count > 0; i++) {
+        /* One in two has a key that this server cannot have made: it must not be touched. */
+        uint64_t incarnation = i % 2 == 0 ? newest - 1 : newest + 1;
+        uint32_t machine = machine_new(s, (incarnation << 40) + 1 + (uint64_t)i, 0);
+        struct sim_machine *m = &s->machines[machine];
+        m->stranger = true;
+        s->offers[0].held++;
+        move(s, machine, NODE_PHASE_PENDING, NODE_REASON_NONE);
+        sim_later(s, SIM_SECOND_US, SIM_CLOUD, UP, 0, machine);
+    }
 }
 
 static void begin(struct sim *s, uint32_t machine)
@@ -388,6 +407,7 @@ void sim_cloud_start(struct sim *s)
                       SIM_CLOUD, STOCKOUT, 0, i);
     }
     sim_later(s, POLL_US, SIM_CLOUD, POLL, 0, 0);
+    begin_strangers(s);
 }
 
 void sim_cloud_heal(struct sim *s)

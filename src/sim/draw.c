@@ -139,6 +139,25 @@ static void draw_job(struct sim *s, uint32_t index)
         job->repeat_us = job->submit_us + sim_random_range(&random, SIM_MINUTE_US, SIM_HOUR_US);
 }
 
+/* One job as large as the crowd, and the stock for it. */
+static void draw_crowd(struct sim *s)
+{
+    if (s->options.crowd_count == 0 || s->job_count == 0) return;
+    struct sim_job *job = &s->jobs[s->job_count - 1];
+    job->submit.u.job_submitted.capacity_mask = 0;
+    job->submit.u.job_submitted.kind = JOB_KIND_ELASTIC;
+    job->submit.u.job_submitted.capability_mask = 1;
+    job->submit.u.job_submitted.budget_usd_micros = 0;
+    job->submit.u.job_submitted.budget_usd_micros_per_hour = 0;
+    job->submit.u.job_submitted.devices_min = 2;
+    job->submit.u.job_submitted.devices_max = (uint32_t)s->options.crowd_count;
+    job->work_us = s->options.crowd_count * 10 * SIM_MINUTE_US;
+    for (uint32_t i = 0; i < s->offer_count; i++) {
+        s->offers[i].device_count = 1;
+        s->offers[i].stock = (uint32_t)s->options.crowd_count;
+    }
+}
+
 void sim_draw_world(struct sim *s)
 {
     ASSERT(s->options.jobs_count <= SIM_JOBS_MAX);
@@ -149,4 +168,5 @@ void sim_draw_world(struct sim *s)
     for (uint32_t i = 0; i < s->offer_count; i++) draw_offer(s, i);
     s->job_count = (uint32_t)s->options.jobs_count;
     for (uint32_t i = 0; i < s->job_count; i++) draw_job(s, i);
+    draw_crowd(s);
 }

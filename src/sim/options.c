@@ -8,6 +8,9 @@
 
 #define PPM INT64_C(1000000)
 
+#define HALF_PPM  500000
+#define CROWD_PPM 30000 /* large worlds are slow: a few are enough */
+
 struct knob_range {
     const char *name;
     int64_t min, max; /* when it is on */
@@ -39,6 +42,9 @@ static const struct knob_range ranges[] = {
     {"list_lag_us_max", SIM_SECOND_US, 60 * SIM_SECOND_US},
     {"release_us_max", SIM_SECOND_US, 60 * SIM_SECOND_US},
     {"price_jump_mean_us", 10 * SIM_MINUTE_US, 60 * SIM_MINUTE_US},
+    {"stranger_count", 1, 4},
+    {"short_machine_ppm", 10000, 200000},
+    {"crowd_count", 70, 120},
     {"cancel_ppm", 50000, 500000},
     {"repeat_ppm", 50000, 700000},
     {"drain_mean_us", 5 * SIM_MINUTE_US, 60 * SIM_MINUTE_US},
@@ -72,7 +78,7 @@ static void draw_config(struct sim_random *random, struct sim_options *options)
     struct pool_config *config = &options->pool;
     pool_config_default(config);
     draw_limits(random, &config->limits);
-    config->incarnation = (uint64_t)sim_random_range(random, 1, 1000);
+    config->incarnation = (uint64_t)sim_random_range(random, 2, 1000);
     config->ask_again_us = sim_random_range(random, 2, 30) * SIM_SECOND_US;
     config->agent_lease_us = sim_random_range(random, 15, 90) * SIM_SECOND_US;
     config->boot_timeout_us =
@@ -91,7 +97,8 @@ static void draw_knobs(uint64_t seed, struct sim_options *options)
         struct sim_random random = sim_random_fork(seed, 7000 + i);
         int64_t *knob = sim_options_knob(options, ranges[i].name);
         ASSERT(knob != NULL);
-        bool on = sim_random_chance(&random, 500000);
+        int64_t share_ppm = knob == &options->crowd_count ? CROWD_PPM : HALF_PPM;
+        bool on = sim_random_chance(&random, share_ppm);
         *knob = on ? sim_random_range(&random, ranges[i].min, ranges[i].max) : 0;
     }
 }
@@ -114,6 +121,10 @@ struct sim_options sim_options_swarm(uint64_t seed)
     options.liveness_us = 10 * SIM_HOUR_US;
     draw_config(&random, &options);
     draw_knobs(seed, &options);
+    if (options.crowd_count > 0) {
+        options.pool.limits.nodes_max = 200;
+        options.pool.limits.leases_max = 300;
+    }
     return options;
 }
 

@@ -41,7 +41,7 @@ static bool offer_suffices(const struct sim *s, const struct sim_job *job,
     if (nodes > offer->stock || nodes > room || nodes > limits->leases_max) return false;
     int64_t price = offer->base_usd_micros_per_hour;
     int64_t threshold =
-        offer->on_demand_usd_micros_per_hour / 1000 * (sim_threshold_ppm(s, job) / 1000);
+        sim_share_of(offer->on_demand_usd_micros_per_hour, sim_threshold_ppm(s, job));
     if (offer->capacity == CAPACITY_SPOT && price > threshold / 100 * CLEARLY_BELOW_PERCENT)
         return false;
     int64_t budget = job->submit.u.job_submitted.budget_usd_micros_per_hour;

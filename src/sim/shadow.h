@@ -86,6 +86,8 @@ int64_t sim_shadow_price(const struct sim *s, const struct shadow_node *node);
 /* Price threshold of a job: its own, else the most patient of the pools it may use, else
  * the on-demand price. */
 int64_t sim_threshold_ppm(const struct sim *s, const struct sim_job *job);
+/* The price at that share of on-demand, rounded down. */
+int64_t sim_share_of(int64_t usd_micros, int64_t share_ppm);
 /* Whether the offer meets the job's needs, prices and stock aside. */
 bool sim_offer_fits(const struct sim *s, const struct sim_job *job, const struct sim_offer *offer);
 

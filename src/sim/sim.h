@@ -45,6 +45,9 @@ struct sim; /* one thread, one tree of random streams, one queue ordered by (at_
     X(list_lag_us_max, "how old a cloud's answer to a question may be")                            \
     X(release_us_max, "how long a cloud takes to end a node")                                      \
     X(price_jump_mean_us, "mean time between price jumps of an offer")                             \
+    X(stranger_count, "machines of an older life of the server that still run")                    \
+    X(short_machine_ppm, "machines with fewer devices than were bought")                           \
+    X(crowd_count, "devices of one crowd: a job so large that a step has more to say than fits")   \
     X(cancel_ppm, "jobs that their owner cancels")                                                 \
     X(repeat_ppm, "submits that are sent again after they were acknowledged")                      \
     X(drain_mean_us, "mean time between an operator's drains")                                     \

@@ -62,9 +62,9 @@ struct sim_machine {
     uint32_t phase_before; /* what a lagging list still shows */
     int64_t changed_us, created_us, up_since_us, notice_us, gone_us;
     int64_t billed_usd_micros, billed_rest, metered_us; /* rest: in micro-dollar-microseconds/h */
-    bool ghost, tombstone, ending, agent_running;
+    bool ghost, tombstone, stranger, ending, agent_running;
     int64_t lease_until_us, silent_until_us, drift_ppm;
-    uint32_t first_worker, reserved; /* list of its workers, newest first; UINT32_MAX: none */
+    uint32_t first_worker, device_count; /* list of its workers, newest first; UINT32_MAX: none */
     struct sim_random random;
 };
 

@@ -210,7 +210,7 @@ static void begin_strangers(struct sim *s)
     for (int64_t i = 0; i < s->options.stranger_count && s->offer_count > 0; i++) {
         /* One in two has a key that this server cannot have made: it must not be touched. */
         uint64_t incarnation = i % 2 == 0 ? newest - 1 : newest + 1;
-        uint32_t machine = machine_new(s, (incarnation << 40) + 1 + (uint64_t)i, 0);
+        uint32_t machine = machine_new(s, (incarnation << SIM_KEY_SHIFT) + 1 + (uint64_t)i, 0);
         struct sim_machine *m = &s->machines[machine];
         m->stranger = true;
         s->offers[0].held++;

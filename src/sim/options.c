@@ -124,6 +124,8 @@ struct sim_options sim_options_swarm(uint64_t seed)
     if (options.crowd_count > 0) {
         options.pool.limits.nodes_max = 200;
         options.pool.limits.leases_max = 300;
+        options.quota_nodes = 0; /* a crowd that a cloud keeps refusing only asks again and again */
+        options.stockout_ppm = 0;
     }
     return options;
 }

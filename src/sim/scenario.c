@@ -65,8 +65,8 @@ struct sim_scenario {
 
 static uint32_t machine_of(const struct sim *s, uint64_t node_number)
 {
-    if (node_number == 0 || node_number > s->shadow->node_count) return UINT32_MAX;
-    int64_t found = sim_map_find(&s->machine_map, s->shadow->nodes[node_number - 1].key);
+    uint64_t key = (s->options.pool.incarnation << SIM_KEY_SHIFT) + node_number;
+    int64_t found = sim_map_find(&s->machine_map, key);
     return found == SIM_MAP_NONE ? UINT32_MAX : (uint32_t)found;
 }
 

@@ -29,7 +29,8 @@ void sim_shadow_close(struct sim_shadow *shadow)
 
 uint32_t sim_shadow_node_number(const struct sim *s, uint64_t key)
 {
-    return (uint32_t)(sim_map_find(&s->shadow->node_map, key) + 1);
+    uint64_t own = key - (s->options.pool.incarnation << SIM_KEY_SHIFT);
+    return own < UINT32_MAX ? (uint32_t)own : 0;
 }
 
 struct shadow_node *sim_shadow_node(struct sim *s, uint64_t key)

@@ -76,7 +76,7 @@ void sim_shadow_close(struct sim_shadow *shadow);
 void sim_shadow_step(struct sim *s, const struct pool_event *event, const struct pool_output *out);
 void sim_shadow_end(struct sim *s);
 
-/* Short numbers for people: 1 is the first node ever asked for. 0: unknown. */
+/* Short numbers for people: 1 is the first node this server ever asked for. 0: a stranger. */
 uint32_t sim_shadow_node_number(const struct sim *s, uint64_t key);
 struct shadow_node *sim_shadow_node(struct sim *s, uint64_t key);    /* NULL: unknown */
 struct shadow_worker *sim_shadow_worker(struct sim *s, uint64_t id); /* NULL: unknown */

@@ -24,6 +24,7 @@ enum {
     SIM_BUNDLE_MAX = 10, /* events of one agent report: itself and its workers */
     SIM_INBOX_MAX = 512, /* events of one commit */
     SIM_POOLS_COUNT = 2,
+    SIM_KEY_SHIFT = 40, /* node keys are incarnation << 40 | number */
 };
 
 #define SIM_SECOND_US INT64_C(1000000)

@@ -122,6 +122,18 @@ static void abandon(struct saver *saver, const struct member_save *save)
     ckpt_remove_leftovers(saver->job->checkpoint_dir, save->step, suffix);
 }
 
+/* A failed sync after the rename: the checkpoint is whole, only not known to survive a power cut. */
+static bool is_in_place(const struct saver *saver, const struct member_save *save)
+{
+    struct ckpt_manifest manifest;
+    char ours[CKPT_FILE_NAME_BYTES];
+    name_of(&save->turn.tag, 0, ours);
+    if (!ckpt_read_manifest(saver->job->checkpoint_dir, save->step, &manifest, NULL)) return false;
+    bool in_place = strcmp(manifest.file[0].name, ours) == 0;
+    ckpt_manifest_free(&manifest);
+    return in_place;
+}
+
 static void do_manifest(struct saver *saver)
 {
     struct error error;
@@ -132,7 +144,7 @@ static void do_manifest(struct saver *saver)
         ckpt_prune(saver->job->checkpoint_dir, saver->manifest.step, saver->trusted, TRUSTED);
     } else {
         complain(saver, &error);
-        abandon(saver, &saver->manifest);
+        if (!is_in_place(saver, &saver->manifest)) abandon(saver, &saver->manifest);
     }
     saver->hooks.on_manifest(saver->hooks.self, written, saver->manifest.step);
 }

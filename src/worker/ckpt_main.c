@@ -1,0 +1,232 @@
+#include "worker/ckpt_main.h"
+#include "base/mem.h"
+#include "worker/ckpt_store.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct arguments {
+    const char *verb, *dir;
+    bool json, has_step, help;
+    uint64_t step;
+};
+
+static void print_help(FILE *stream)
+{
+    fputs("usage: shoal ckpt VERB DIR [--step N] [--json]\n"
+          "\n"
+          "  list    steps in DIR, newest first, with size and whether they are complete\n"
+          "  verify  read every file and check it against the manifest and the format\n"
+          "  show    tensors of a checkpoint and where their bytes lie\n"
+          "  hash    SHA-256 of weights and optimizer state, independent of the number of shards\n"
+          "\n"
+          "DIR is the job's checkpoint folder (it holds step-NNNNNN folders). Without --step: "
+          "verify\n"
+          "takes all steps, show and hash the newest.\n"
+          "\n"
+          "example: shoal ckpt verify ./checkpoints --json\n",
+          stream);
+}
+
+static bool parse_step(const char *text, struct arguments *arguments)
+{
+    char *end;
+    if (text == NULL || text[0] < '0' || text[0] > '9') return false;
+    arguments->step = strtoull(text, &end, 10);
+    arguments->has_step = true;
+    return *end == '\0';
+}
+
+static bool parse(int argc, char **argv, struct arguments *arguments)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            arguments->help = true;
+        else if (strcmp(argv[i], "--json") == 0)
+            arguments->json = true;
+        else if (strcmp(argv[i], "--step") == 0 && i + 1 < argc) {
+            if (!parse_step(argv[++i], arguments)) return false;
+        } else if (argv[i][0] == '-')
+            return false;
+        else if (arguments->verb == NULL)
+            arguments->verb = argv[i];
+        else if (arguments->dir == NULL)
+            arguments->dir = argv[i];
+        else
+            return false;
+    }
+    return arguments->help || (arguments->verb != NULL && arguments->dir != NULL);
+}
+
+static void print_json(json_t *value)
+{
+    char *text = value == NULL ? NULL : json_dumps(value, JSON_INDENT(2));
+    if (text != NULL) puts(text);
+    free(text);
+    json_decref(value);
+}
+
+static uint64_t total_bytes(const struct ckpt_manifest *manifest)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < manifest->file_count; i++) bytes += manifest->file[i].bytes;
+    return bytes;
+}
+
+/* One row of list or verify. Returns whether the step is fine. */
+static bool check_step(const struct arguments *arguments, uint64_t step, bool deep, json_t *rows)
+{
+    struct ckpt_manifest manifest = {0};
+    struct error error = {.text = ""};
+    bool sound = ckpt_read_manifest(arguments->dir, step, &manifest, &error);
+    if (sound && deep) sound = ckpt_verify(arguments->dir, &manifest, &error);
+    const char *word = !sound ? "damaged" : deep ? "verified" : "complete";
+    if (arguments->json)
+        json_array_append_new(rows,
+                              json_pack("{s:I, s:s, s:i, s:I, s:s}", "step", (json_int_t)step,
+                                        "state", word, "files", (int)manifest.file_count, "bytes",
+                                        (json_int_t)total_bytes(&manifest), "error", error.text));
+    else
+        printf("step %-8" PRIu64 " %-9s %4u files %14" PRIu64 " bytes%s%s\n", step, word,
+               manifest.file_count, total_bytes(&manifest), sound ? "" : "  ", error.text);
+    ckpt_manifest_free(&manifest);
+    return sound;
+}
+
+static int check_steps(const struct arguments *arguments, const struct ckpt_listing *listing,
+                       bool deep)
+{
+    json_t *rows = json_array();
+    bool fine = true, seen = false;
+    for (uint32_t i = 0; i < listing->count; i++) {
+        if (arguments->has_step && listing->step[i] != arguments->step) continue;
+        seen = true;
+        fine = check_step(arguments, listing->step[i], deep, rows) && fine;
+    }
+    for (uint32_t i = 0; i < listing->orphan_count && !deep; i++) {
+        if (arguments->json)
+            json_array_append_new(rows,
+                                  json_pack("{s:I, s:s}", "step", (json_int_t)listing->orphan[i],
+                                            "state", "incomplete"));
+        else
+            printf("step %-8" PRIu64 " incomplete (no manifest; ignored)\n", listing->orphan[i]);
+    }
+    if (arguments->json)
+        print_json(json_pack("{s:o}", "checkpoints", rows));
+    else
+        json_decref(rows);
+    if (!seen && arguments->has_step)
+        fprintf(stderr, "%s: no checkpoint of step %" PRIu64 "; see shoal ckpt list\n",
+                arguments->dir, arguments->step);
+    else if (!seen && deep)
+        fprintf(stderr, "%s: no checkpoint here; is it the job's checkpoint folder?\n",
+                arguments->dir);
+    return fine && (seen || !deep) ? 0 : 1;
+}
+
+static json_t *tensor_row(const struct ckpt_manifest *manifest, const struct ckpt_tensor *tensor)
+{
+    json_t *shape = json_array(), *pieces = json_array();
+    for (uint32_t i = 0; i < tensor->dims; i++)
+        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
+    for (uint32_t i = 0; i < tensor->piece_count; i++) {
+        const struct ckpt_piece *piece = &manifest->piece[tensor->first_piece + i];
+        json_array_append_new(
+            pieces, json_pack("{s:s, s:I, s:I}", "file", manifest->file[piece->file].name, "offset",
+                              (json_int_t)piece->offset, "bytes", (json_int_t)piece->bytes));
+    }
+    return json_pack("{s:s, s:s, s:o, s:I, s:o}", "name", tensor->name, "kind", tensor->kind,
+                     "shape", shape, "bytes", (json_int_t)tensor->bytes, "pieces", pieces);
+}
+
+static void show_text(const struct ckpt_manifest *manifest)
+{
+    printf("step %" PRIu64 ", %u slots, %u files, %" PRIu64 " bytes\n", manifest->step,
+           manifest->slots, manifest->file_count, total_bytes(manifest));
+    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
+        const struct ckpt_tensor *tensor = &manifest->tensor[i];
+        printf("  %-6s %-32s %14" PRIu64 " bytes in %u pieces, shape [", tensor->kind, tensor->name,
+               tensor->bytes, tensor->piece_count);
+        for (uint32_t k = 0; k < tensor->dims; k++)
+            printf("%s%" PRIu64, k == 0 ? "" : ", ", tensor->shape[k]);
+        printf("]\n");
+    }
+}
+
+static void show(const struct arguments *arguments, const struct ckpt_manifest *manifest)
+{
+    if (!arguments->json) {
+        show_text(manifest);
+        return;
+    }
+    json_t *tensors = json_array();
+    for (uint32_t i = 0; i < manifest->tensor_count; i++)
+        json_array_append_new(tensors, tensor_row(manifest, &manifest->tensor[i]));
+    print_json(json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)manifest->step, "slots",
+                         (json_int_t)manifest->slots, "bytes", (json_int_t)total_bytes(manifest),
+                         "tensors", tensors));
+}
+
+static bool hash(const struct arguments *arguments, const struct ckpt_manifest *manifest,
+                 struct error *ret_error)
+{
+    char text[65];
+    if (!ckpt_verify(arguments->dir, manifest, ret_error)) return false;
+    if (!ckpt_hash(arguments->dir, manifest, text, ret_error)) return false;
+    if (arguments->json)
+        print_json(
+            json_pack("{s:I, s:s}", "step", (json_int_t)manifest->step, "weights_sha256", text));
+    else
+        printf("%s  step %" PRIu64 "\n", text, manifest->step);
+    return true;
+}
+
+static int look_at_one(const struct arguments *arguments, const struct ckpt_listing *listing)
+{
+    struct ckpt_manifest manifest;
+    struct error error;
+    if (!arguments->has_step && listing->count == 0) {
+        fprintf(stderr, "%s: no checkpoint here; is it the job's checkpoint folder?\n",
+                arguments->dir);
+        return 1;
+    }
+    uint64_t step = arguments->has_step ? arguments->step : listing->step[0];
+    bool fine = ckpt_read_manifest(arguments->dir, step, &manifest, &error);
+    if (fine && strcmp(arguments->verb, "show") == 0)
+        show(arguments, &manifest);
+    else if (fine)
+        fine = hash(arguments, &manifest, &error);
+    if (!fine) fprintf(stderr, "%s\n", error.text);
+    if (fine) ckpt_manifest_free(&manifest);
+    return fine ? 0 : 1;
+}
+
+int ckpt_main(int argc, char **argv)
+{
+    struct arguments arguments = {0};
+    bool sound = parse(argc, argv, &arguments);
+    if (sound && arguments.help) {
+        print_help(stdout);
+        return 0;
+    }
+    bool list = sound && strcmp(arguments.verb, "list") == 0;
+    bool verify = sound && strcmp(arguments.verb, "verify") == 0;
+    bool one =
+        sound && (strcmp(arguments.verb, "show") == 0 || strcmp(arguments.verb, "hash") == 0);
+    if (!list && !verify && !one) {
+        print_help(stderr);
+        return 2;
+    }
+    struct ckpt_listing listing;
+    struct error error;
+    if (!ckpt_list(arguments.dir, &listing, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    int status =
+        one ? look_at_one(&arguments, &listing) : check_steps(&arguments, &listing, verify);
+    ckpt_listing_free(&listing);
+    return status;
+}

@@ -1,0 +1,96 @@
+/* A peer that knows the token but sends anything: frames of one byte kind, two bytes length, payload,
+ * into a member that leads a group of two and sums a step. It may be refused, never crash. */
+#include "worker/core/member.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+enum { ELEMENTS = 600, BLOCKS = 3 };
+
+struct victim {
+    struct member member;
+    struct layout layout;
+    uint64_t start[BLOCKS + 1];
+    uint32_t tensor_block[2], own_peak[BLOCKS], sum_peak[BLOCKS], peak[BLOCKS];
+    int16_t scale[BLOCKS];
+    int64_t own[ELEMENTS], sum[ELEMENTS];
+    uint8_t own_odd[BLOCKS], sum_odd[BLOCKS], own_special[ELEMENTS], sum_special[ELEMENTS];
+    float mean[ELEMENTS];
+    struct transfer_segment segment;
+    uint8_t shadow[sizeof(float) * ELEMENTS];
+    float weights[ELEMENTS];
+};
+
+static void set_up(struct victim *v)
+{
+    const uint64_t counts[1] = {ELEMENTS};
+    memset(v, 0, sizeof *v);
+    layout_init(&v->layout, counts, 1, v->start, v->tensor_block);
+    v->segment = (struct transfer_segment){(uint8_t *)v->weights, sizeof v->weights};
+    struct member_config config = {
+        .id = 5,
+        .steps = 100,
+        .slot_count = 4,
+        .gang = 1,
+        .layout = &v->layout,
+        .scale = v->scale,
+        .own = {v->own, v->own_peak, v->own_odd, v->own_special},
+        .sum = {v->sum, v->sum_peak, v->sum_odd, v->sum_special},
+        .mean = v->mean,
+        .peak = v->peak,
+        .state = {&v->segment, 1, sizeof v->weights},
+        .shadow = v->shadow,
+    };
+    member_init(&v->member, &config);
+    member_start(&v->member, 0);
+    member_peers_settled(&v->member, true);
+    (void)member_park(&v->member);
+    (void)member_peer_up(&v->member, 3, 0);
+}
+
+/* Does what the member asks of its program, without sums that mean anything. */
+static void work(struct victim *v)
+{
+    enum member_want want = member_want(&v->member);
+    if (!v->member.parked || want == MEMBER_WANT_WAIT || want >= MEMBER_WANT_EXIT_DONE) return;
+    member_unpark(&v->member);
+    if (want == MEMBER_WANT_FOUND) member_founded(&v->member, 0);
+    if (want == MEMBER_WANT_APPLY) member_applied(&v->member);
+    if (want == MEMBER_WANT_SAVE) {
+        member_save_taken(&v->member);
+        member_shard_written(&v->member, true, 1, 1);
+    }
+    if (want == MEMBER_WANT_COMPUTE) {
+        bool first;
+        uint32_t epoch = 0;
+        struct quant_sum own = {v->own, v->own_peak, v->own_odd, v->own_special};
+        bool add = member_slot_begin(&v->member, &first, &epoch);
+        if (add) quant_add(&v->layout, v->scale, v->weights, first, &own);
+        member_slot_done(&v->member, add, epoch, 10);
+    }
+    (void)member_park(&v->member);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    static struct victim v;
+    static _Alignas(16) uint8_t payload[WIRE_PAYLOAD_MAX];
+    set_up(&v);
+    for (int64_t now_us = 1; count >= 3; now_us += 100000) {
+        uint32_t kind = bytes[0] % (WIRE_KIND_END + 1);
+        size_t length = (size_t)bytes[1] | (size_t)bytes[2] << 8, left = count - 3;
+        if (length > left) length = left;
+        memcpy(payload, bytes + 3, length);
+        if (kind != 0 && kind < WIRE_KIND_END &&
+            !member_frame(&v.member, 3, (enum wire_kind)kind, payload, length, now_us))
+            return 0;
+        if (kind == 0) member_tick(&v.member, now_us);
+        for (int i = 0; i < 8; i++) work(&v);
+        enum wire_kind ignored;
+        while (member_fill(&v.member, 3, payload, &ignored) > 0) {}
+        bytes += 3 + length;
+        count -= 3 + length;
+    }
+    return 0;
+}

@@ -177,8 +177,8 @@ void show_join(const json_t *worker, double seconds, const struct term *term, st
     add_time(ret_line, seconds);
     text_add(ret_line,
              "%s+ joined %s worker %" JSON_INTEGER_FORMAT " on %s, in the middle of the run",
-             term_style(term, TERM_GREEN), term_style(term, TERM_PLAIN), row_int(worker, "worker"),
-             row_text(worker, "model"));
+             term_style(term, TERM_GREEN), term_style(term, TERM_PLAIN),
+             row_short(worker, "worker"), row_text(worker, "model"));
 }
 
 static void add_figure(struct table *table, const char *what, const char *swarm, const char *fixed,

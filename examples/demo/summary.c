@@ -15,7 +15,9 @@ static double held_ncu_us(const struct record *record)
     json_array_foreach(record->entries, i, entry)
     {
         uint32_t model = record_model_of(record, row_text(entry, "model"));
-        if (model == record->model_count) continue; /* an adjustment: money without time */
+        /* An adjustment corrects the money of an interval whose time other entries hold. */
+        if (strcmp(row_text(entry, "kind"), "adjustment") == 0) continue;
+        if (model == record->model_count) continue;
         double ncu = (double)record->models[model].ncu_milli / 1e3;
         sum += ncu * (double)row_int(entry, "devices") *
                (double)(row_int(entry, "to_us") - row_int(entry, "from_us"));

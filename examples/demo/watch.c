@@ -86,32 +86,52 @@ static void take_step(struct watch *watch, json_t *row)
     take_workers(watch, row);
 }
 
-static bool fetch_decisions(struct watch *watch, struct error *ret_error)
+static json_t *fetch_decisions(struct watch *watch, struct error *ret_error)
 {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "/v1/decisions?after=%" JSON_INTEGER_FORMAT "&limit=%d",
                    watch->last_decision, PAGE); /* fits */
-    json_t *answer = client_get(watch->client, path, ret_error);
-    size_t i;
-    json_t *row;
-    json_array_foreach(json_object_get(answer, "decisions"), i, row) take_decision(watch, row);
-    json_decref(answer);
-    return answer != NULL;
+    return client_get(watch->client, path, ret_error);
 }
 
-static bool fetch_steps(struct watch *watch, struct error *ret_error)
+static json_t *fetch_steps(struct watch *watch, struct error *ret_error)
 {
     char path[PATH_BYTES], after[48] = "";
     if (watch->last_step >= 0)
         (void)snprintf(after, sizeof after, "&after=%" JSON_INTEGER_FORMAT, watch->last_step);
     (void)snprintf(path, sizeof path, "/v1/jobs/%" JSON_INTEGER_FORMAT "/progress?limit=%d%s",
                    watch->job, PAGE, after); /* fits */
-    json_t *answer = client_get(watch->client, path, ret_error);
-    size_t i;
-    json_t *row;
-    json_array_foreach(json_object_get(answer, "steps"), i, row) take_step(watch, row);
-    json_decref(answer);
-    return answer != NULL;
+    return client_get(watch->client, path, ret_error);
+}
+
+/* Both lists are in order of time; so is what is told. */
+static void take_in_order(struct watch *watch, json_t *decisions, json_t *steps)
+{
+    size_t i = 0, j = 0;
+    while (i < json_array_size(decisions) || j < json_array_size(steps)) {
+        json_t *decision = json_array_get(decisions, i), *step = json_array_get(steps, j);
+        bool is_step =
+            decision == NULL || (step != NULL && row_int(step, "t") < row_int(decision, "t"));
+        if (is_step)
+            take_step(watch, step);
+        else
+            take_decision(watch, decision);
+        i += !is_step;
+        j += is_step;
+    }
+}
+
+static bool fetch_news(struct watch *watch, struct error *ret_error)
+{
+    json_t *decisions = fetch_decisions(watch, ret_error);
+    json_t *steps = decisions == NULL ? NULL : fetch_steps(watch, ret_error);
+    bool ok = steps != NULL;
+    if (ok)
+        take_in_order(watch, json_object_get(decisions, "decisions"),
+                      json_object_get(steps, "steps"));
+    json_decref(decisions);
+    json_decref(steps);
+    return ok;
 }
 
 static bool fetch_job(struct watch *watch, struct error *ret_error)
@@ -143,8 +163,7 @@ json_int_t watch_steps_done(const struct watch *watch)
 bool watch_look(struct watch *watch, struct error *ret_error)
 {
     int64_t now_us = clock_monotonic_us();
-    watch->is_away = !fetch_decisions(watch, ret_error) || !fetch_steps(watch, ret_error) ||
-                     !fetch_job(watch, ret_error);
+    watch->is_away = !fetch_news(watch, ret_error) || !fetch_job(watch, ret_error);
     if (!watch->is_away) watch->heard_us = now_us;
     if (now_us - watch->heard_us > AWAY_US_MAX) return false;
     if (!is_state(watch, "failed") && !is_state(watch, "refused") && !is_state(watch, "cancelled"))

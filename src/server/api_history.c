@@ -207,7 +207,9 @@ void api_job_progress(struct server *s, request *r)
 /* Cost: one query for each way to group. Idle and overhead belong to no owner and are rows of
  * their own, except by node. */
 
-#define COST_SUMS "sum(usd_micros), sum((to_us - from_us) * device_count)"
+/* Adjustments (kind 4) correct the money of intervals whose time other entries hold. */
+#define COST_SUMS                                                                                  \
+    "sum(usd_micros), sum(CASE WHEN kind = 4 THEN 0 ELSE (to_us - from_us) * device_count END)"
 
 static const char *const cost_sql[] = {
     "SELECT kind IN (2, 3), CASE WHEN kind IN (2, 3) THEN kind ELSE job END, " COST_SUMS
@@ -224,7 +226,8 @@ static const char *const cost_sql[] = {
 };
 static const char *const cost_groups[] = {"job", "tenant", "project", "team", "experiment", "node"};
 enum { COST_BY_JOB, COST_BY_TENANT, COST_BY_NODE = 5, COST_GROUPS = 6 };
-_Static_assert(ENTRY_OVERHEAD == 2 && ENTRY_IDLE == 3, "ORDER: the kinds in cost_sql");
+_Static_assert(ENTRY_OVERHEAD == 2 && ENTRY_IDLE == 3 && ENTRY_ADJUSTMENT == 4,
+               "ORDER: the kinds in cost_sql");
 
 static json_t *cost_name(struct server *s, int by, bool is_shared, uint64_t key)
 {

@@ -28,6 +28,7 @@ bool watch_open(struct watch *watch, struct client *client, struct record *recor
 
 void watch_close(struct watch *watch)
 {
+    if (watch->client == NULL) return; /* never opened */
     live_end(&watch->live);
     json_decref(watch->job_row);
     json_decref(watch->seen_workers);

@@ -1,15 +1,18 @@
 #include "driver/local_scenario.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "codec/config.h"
 #include "codec/names.h"
 #include "codec/yaml.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define HOUR_US     INT64_C(3600000000)
-#define YEAR_US     (365 * 24 * HOUR_US)
-#define PRICE_MAX   INT64_C(1000000000) /* $1000 an hour for a node: above is a typing error */
-#define SPEEDUP_MAX 1000000
+#define HOUR_US             INT64_C(3600000000)
+#define YEAR_US             (365 * 24 * HOUR_US)
+#define PRICE_MAX           INT64_C(1000000000) /* $1000 an hour for a node: above is a typing error */
+#define DATA_FOLDER_DEFAULT "../shared/data"
+#define SPEEDUP_MAX         1000000
 
 static double decimal(yaml_item *map, const char *key, double min, double max, double absent)
 {
@@ -246,6 +249,27 @@ static void read_root(struct local_scenario *s, yaml_item *root)
     check_whole(s, root, zones, offers);
 }
 
+/* "$SHOAL_DATA/x" is x in the folder of recorded data, other paths are seen from the scenario's
+ * folder. */
+static bool resolve(const char *file, char path[LOCAL_PATH_BYTES], struct error *ret_error)
+{
+    static const char variable[] = "$SHOAL_DATA/";
+    char resolved[LOCAL_PATH_BYTES];
+    if (path[0] == '\0') return true;
+    bool fits;
+    if (strncmp(path, variable, strlen(variable)) == 0) {
+        const char *folder = getenv("SHOAL_DATA");
+        int length =
+            snprintf(resolved, sizeof resolved, "%s/%s",
+                     folder == NULL ? DATA_FOLDER_DEFAULT : folder, path + strlen(variable));
+        fits = length > 0 && (size_t)length < sizeof resolved;
+    } else
+        fits = config_path(file, path, resolved, sizeof resolved);
+    if (!fits) return error_set(ret_error, "%s: replay: the path %.100s is too long", file, path);
+    (void)snprintf(path, LOCAL_PATH_BYTES, "%s", resolved); /* of the same size */
+    return true;
+}
+
 struct local_scenario *local_scenario_parse(const char *file, const char *text, size_t bytes,
                                             struct error *ret_error)
 {
@@ -259,6 +283,8 @@ struct local_scenario *local_scenario_parse(const char *file, const char *text, 
     read_root(s, yaml_root(tree));
     bool good = yaml_finish(tree, ret_error);
     yaml_close(tree);
+    good = good && resolve(file, s->price_file, ret_error) &&
+           resolve(file, s->availability_file, ret_error);
     if (good) return s;
 fail:
     mem_free(s);

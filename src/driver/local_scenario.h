@@ -1,7 +1,8 @@
 /* The scenario file of driver `local`: text -> struct, or the first mistake with file and line.
  *
  * Format     docs/config.md, "Scenario of the local driver". Unknown keys are mistakes.
- * Paths      As written; replay files are opened by local_replay.
+ * Paths      Of traces: seen from the folder of the scenario; "$SHOAL_DATA/..." from that folder
+ *            (../shared/data when the variable is not set). Opened by local_replay.
  * Numbers    Shares and factors are decimals in the file, doubles here: the emulated world may use
  *            reals, the core only ever sees the integers that come out.
  * Ownership  local_scenario_read() returns one block, freed by local_scenario_free().

@@ -216,6 +216,38 @@ static void test_missing_trace_is_a_sentence(void **state)
     local_scenario_free(s);
 }
 
+/* The recorded data that the defaults were measured on, if it is there. */
+static void test_real_traces(void **state)
+{
+    (void)state;
+    struct error error = {""};
+    struct local_scenario *s = parse(
+        "zones:\n  aws/east-2b: {region: east}\noffers:\n  - {zone: aws/east-2b, model: V100, "
+        "kind: spot, on_demand: 3.06, stock: 16, price_series: us-east-2a/p3.2xlarge, "
+        "availability_series: avail-16n-aws-08-27-2023-us-east-2b_v100_1}\n"
+        "replay: {prices: $SHOAL_DATA/prices/aws_spot_price_history_2019-12_2020-03.csv, "
+        "availability: $SHOAL_DATA/spot_availability/skypilot_segments.csv, step: 300s}\n",
+        &error);
+    if (s == NULL) fail_msg("%s", error.text);
+    if (access(s->price_file, R_OK) != 0) {
+        local_scenario_free(s);
+        skip(); /* SHOAL_DATA names no folder with the traces */
+    }
+    struct local_replay *r = local_replay_open(s, &error);
+    if (r == NULL) fail_msg("%s", error.text);
+    int64_t day_us = INT64_C(86400000000), held = 0;
+    for (int64_t day = 0; day < 14; day++) {
+        int64_t price = local_replay_price(r, 0, day * day_us);
+        int64_t available = local_replay_available(r, 0, day * day_us);
+        assert_true(price > 500000 && price <= 3060000);
+        assert_true(available >= 0 && available <= 16);
+        held += available;
+    }
+    assert_true(held > 0);
+    local_replay_close(r);
+    local_scenario_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_traces_are_replayed),
         cmocka_unit_test(test_bad_traces_name_the_line),
         cmocka_unit_test(test_missing_trace_is_a_sentence),
+        cmocka_unit_test(test_real_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -291,6 +291,38 @@ static void test_full_disk_is_asked_again(void **state)
     contract_close(c, true);
 }
 
+/* A recorded market in which two nodes could be held for a second and a half, then none. */
+static void test_recorded_market_takes_nodes(void **state)
+{
+    struct world *w = *state;
+    struct contract *c = *state;
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/held.csv", w->dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("series_id,start_step,n_steps,value\ns1,0,3,2\ns1,3,100,0\n", file);
+    fclose(file);
+    file = fopen(w->scenario, "w");
+    assert_non_null(file);
+    fputs("zones:\n  aurora/east-a: {region: east, notice: 200ms, boot: {min: 10ms, max: 20ms}}\n"
+          "offers:\n  - {zone: aurora/east-a, model: A10, kind: spot, on_demand: 1.10, spot: 0.4, "
+          "stock: 9, availability_series: s1}\n"
+          "replay: {availability: held.csv, step: 1s, speedup: 2}\n",
+          file);
+    fclose(file);
+    contract_open(c);
+    contract_wait(c, contract_has_offers, 1);
+    assert_int_equal(contract_offer(c, "aurora/east-a", "A10", CAPACITY_SPOT)->stock_count, 2);
+    for (uint64_t key = 1; key <= 3; key++) driver_ensure(c->driver, key, &spot_a);
+    contract_wait(c, contract_is_up, 2);
+    for (uint64_t key = 1; key <= 3; key++) contract_wait(c, contract_is_over, key);
+    assert_int_equal(contract_node(c, 1)->last.reason, NODE_REASON_PREEMPTED);
+    assert_true(contract_node(c, 1)->notice_seen);
+    assert_int_equal(contract_node(c, 2)->last.reason, NODE_REASON_PREEMPTED);
+    assert_int_equal(contract_node(c, 3)->last.reason, NODE_REASON_STOCKOUT);
+    contract_close(c, true);
+}
+
 static void test_other_scenario_is_refused(void **state)
 {
     struct world *w = *state;
@@ -337,6 +369,7 @@ int main(int argc, char **argv)
         TEST(crash_of_the_agent_ends_the_machine),
         TEST(scripted_price_comes_and_goes),
         TEST(full_disk_is_asked_again),
+        TEST(recorded_market_takes_nodes),
         TEST(other_scenario_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

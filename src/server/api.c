@@ -77,6 +77,10 @@ void api_handle(void *host, request *r)
 {
     struct server *s = host;
     enum route_id id = request_route(r)->id;
+    if (s->is_stopping) {
+        request_fail(r, 503, "the server is stopping; try again when it is back");
+        return;
+    }
     const struct batch *next = pump_batch(s->pump);
     bool has_unread = next->decisions.count > 0 || next->entries.count > 0;
     if (reads_outputs(id) && (has_unread || pump_is_busy(s->pump)) &&

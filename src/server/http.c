@@ -12,7 +12,12 @@
 
 #include "server/http_listen.h"
 
-enum { RUNS_PER_WAKE_MAX = 64, CLOSE_RUNS_MAX = 256, STREAM_BLOCK_BYTES = 16 * 1024 };
+enum {
+    RUNS_PER_WAKE_MAX = 64,
+    CLOSE_RUNS_MAX = 256,
+    STREAM_BLOCK_BYTES = 16 * 1024,
+    STREAM_SEND_BYTES = 64 * 1024
+};
 
 const int64_t http_latency_bounds_us[HTTP_LATENCY_BUCKETS - 1] = {
     500, 1000, 2500, 5000, 10000, 25000, 100000, 500000, 2500000};
@@ -38,6 +43,7 @@ struct request {
     uint64_t id;
     char *body;
     size_t body_bytes, body_capacity;
+    bool body_is_endless; /* declared far too large: not even read to the end */
     int64_t started_us;
     struct MHD_Response *response; /* the answer, until it is queued */
     unsigned status;
@@ -139,9 +145,21 @@ static ssize_t stream_read(void *cls, uint64_t position, char *bytes, size_t byt
     return (ssize_t)count;
 }
 
+/* What a client has not read should wait in the stream's own bounded buffer, not in the kernel's,
+ * which grows to megabytes for each. */
+static void limit_send_buffer(const request *r)
+{
+    int bytes = STREAM_SEND_BYTES;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != NULL) /* without it: a larger buffer */
+        (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 void request_reply_stream(request *r, const struct request_stream *stream)
 {
     r->stream = *stream;
+    limit_send_buffer(r);
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, stream_read, r, NULL /* nothing to free */);
     set_response(r, MHD_HTTP_OK, response, stream->type);
@@ -259,12 +277,20 @@ static void check_token(request *r)
         (void)MHD_add_response_header(r->response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 }
 
+/* A body somewhat too large is read and forgotten, so that the client gets to see the answer. */
+static size_t body_read_max(const request *r)
+{
+    size_t max = r->route == NULL ? 0 : r->route->body_bytes_max;
+    return 2 * max + HTTP_HEADER_BYTES_MAX;
+}
+
 static void check_body_limit(request *r)
 {
     const char *text = request_header(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
     size_t max = r->route->body_bytes_max;
     if (text == NULL) return; /* chunked: counted as it comes */
     unsigned long long bytes = strlen(text) > 18 ? ~0ull : strtoull(text, NULL, 10);
+    r->body_is_endless = bytes > body_read_max(r);
     if (bytes > max && max == 0)
         request_fail(r, MHD_HTTP_CONTENT_TOO_LARGE, "%s %s takes no body", r->route->method,
                      r->route->path);
@@ -301,7 +327,7 @@ static enum MHD_Result keep_body(request *r, const char *data, size_t *bytes)
     size_t count = *bytes, max = r->route == NULL ? 0 : r->route->body_bytes_max;
     *bytes = 0;
     r->body_bytes += count;
-    if (r->body_bytes > 2 * max + HTTP_HEADER_BYTES_MAX) return MHD_NO;
+    if (r->body_bytes > body_read_max(r)) return MHD_NO;
     if (r->response != NULL) return MHD_YES; /* already refused: read on and forget */
     if (r->body_bytes > max) {
         request_fail(r, MHD_HTTP_CONTENT_TOO_LARGE,
@@ -341,9 +367,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
         r = request_begin(h, connection, method, url);
         *req_cls = r;
         if (r == NULL) return MHD_NO;
-        /* A body that is refused by its length is not waited for; the connection ends. */
-        if (r->status == MHD_HTTP_CONTENT_TOO_LARGE) return queue_answer(r);
-        return MHD_YES;
+        return r->body_is_endless && r->status != 0 ? queue_answer(r) : MHD_YES;
     }
     if (*bytes > 0) return keep_body(r, data, bytes);
     if (r->status == 0 && !r->is_handled) {

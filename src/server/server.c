@@ -8,12 +8,13 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { SWEEP_MS = 60000 };
 #define SWEEP_SILENT_US INT64_C(600000000) /* rows of agents silent for 10 min are dropped */
 
-/* Everything below runs on the loop, one part after the other: HTTP first, so that nothing new
- * comes in; then the drivers; then the last commit. */
+/* Everything below runs on the loop, one part after the other: no new requests; those that wait for
+ * a commit get their answer; then HTTP, the drivers, the last commit. */
 
 static void on_loop_part_closed(void *arg)
 {
@@ -48,6 +49,16 @@ static void on_http_closed(void *arg)
     providers_close(&s->providers, !s->keep_nodes, on_providers_closed, s);
 }
 
+/* Every request that waited has been answered: the waiters of a batch are told in their order, and
+ * since is_stopping api.c lets nobody wait any more. */
+static void on_answered(void *arg, const char *error)
+{
+    struct server *s = arg;
+    (void)error; /* a full disk does not keep us from stopping */
+    stream_end_all(s->stream);
+    http_close(s->http, on_http_closed, s);
+}
+
 static void on_signal(uv_signal_t *signal_handle, int number)
 {
     struct server *s = signal_handle->data;
@@ -55,8 +66,9 @@ static void on_signal(uv_signal_t *signal_handle, int number)
     s->is_stopping = true;
     log_line(LOG_INFO, "server", "stopping", "signal=%d nodes=%s", number,
              s->keep_nodes ? "kept" : "released");
-    stream_end_all(s->stream);
-    http_close(s->http, on_http_closed, s);
+    if (pump_wait(s->pump, on_answered, s)) return;
+    log_line(LOG_ERROR, "server", "out of memory; stopping at once", "%s", "");
+    exit(1); /* what was acknowledged is on disk */
 }
 
 static void on_sweep(uv_timer_t *timer)

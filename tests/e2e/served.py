@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -35,6 +36,10 @@ timing: {idle_release: 1s}
 def job(name="job", command="exec sleep 600", devices="{min: 1, max: 1}", more=""):
     return (f"name: {name}\nkind: batch\nneeds: {{devices: {devices}}}\n"
             f"run: {{command: [sh, -c, \"{command}\"], dir: /}}\n{more}")
+
+
+IMPOSSIBLE = ("name: too-large\nkind: elastic\nneeds: {devices: {min: 64, max: 64}}\n"
+              "elastic: {slots: 64, steps: 10}\nrun: {command: [\"true\"], dir: /}\n")
 
 
 class Server:
@@ -103,6 +108,28 @@ class Server:
     def submit(self, text, **more):
         status, answer, _ = self.ask("POST", "/v1/jobs", text, **more)
         return status, json.loads(answer)
+
+    def submit_many(self, texts, connections=16):
+        """Answers of all submissions, made over as many connections at once."""
+        answers, lock, texts = [], threading.Lock(), iter(texts)
+
+        def submit():
+            connection = self.connect()
+            while True:
+                with lock:
+                    text = next(texts, None)
+                if text is None:
+                    return connection.close()
+                answer = self.submit(text, connection=connection)
+                with lock:
+                    answers.append(answer)
+
+        threads = [threading.Thread(target=submit) for _ in range(connections)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return answers
 
     def wait_for(self, what, check):
         until = time.monotonic() + WAIT_S

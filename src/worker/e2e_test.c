@@ -34,7 +34,8 @@ struct worker {
 struct agent {
     struct worker worker[WORKERS];
     uint32_t worker_count;
-    int64_t last_step, done_count;
+    int64_t last_step, saved_step, done_count;
+    bool may_stall; /* then a bound that passes is no failure */
     bool step_seen[STEPS];
     char hash[65];
     const char *extra[8]; /* more NAME=VALUE for the workers */
@@ -132,6 +133,8 @@ static void take_line(struct agent *agent, struct worker *worker, const char *te
         if (step > agent->last_step) agent->last_step = step;
         const char *hash = json_string_value(json_object_get(line, "weights_sha256"));
         if (hash != NULL) snprintf(agent->hash, sizeof agent->hash, "%s", hash);
+    } else if (strcmp(kind, "ckpt") == 0) {
+        agent->saved_step = json_integer_value(json_object_get(line, "step"));
     } else if (strcmp(kind, "done") == 0) {
         agent->done_count++;
     }
@@ -180,6 +183,7 @@ static void serve_until(struct agent *agent, int64_t step, int64_t bound_ms)
         if (count == 0) return;
         if (step < STEPS && agent->last_step >= step) return;
         int64_t left_ms = end_ms - now_ms();
+        if (left_ms <= 0 && agent->may_stall) return;
         if (left_ms <= 0) fail_msg("no progress beyond step %lld", (long long)agent->last_step);
         (void)poll(polls, count, (int)left_ms);
         for (nfds_t i = 0; i < count; i++)
@@ -239,12 +243,57 @@ static void survivors_end_with_the_bits_of_one_worker(void **state)
     assert_int_equal(agent.done_count, 2);
 }
 
+/* Everybody dies at once; the next group goes on from the newest checkpoint that verifies. */
+static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    char expected[65], folder[64], variable[96], command[128];
+    standalone_hash(expected);
+    agent_init(&agent);
+    snprintf(folder, sizeof folder, "e2e-ckpt-%ld", (long)getpid());
+    snprintf(variable, sizeof variable, "SHOAL_CHECKPOINT_DIR=%s", folder);
+    agent.extra[2] = variable;
+    agent.extra[3] = "SHOAL_CHECKPOINT_EVERY=5";
+    for (int i = 0; i < 4; i++) start_worker(&agent);
+    serve_until(&agent, 23, 30000);
+    assert_true(agent.saved_step >= 5);
+    for (uint32_t i = 0; i < agent.worker_count; i++) kill(agent.worker[i].pid, SIGKILL);
+    serve_until(&agent, STEPS, 30000);
+    for (int i = 0; i < 3; i++) start_worker(&agent);
+    serve_until(&agent, STEPS, 60000);
+    assert_string_equal(agent.hash, expected);
+    assert_int_equal(agent.saved_step, STEPS);
+    assert_int_equal(agent.done_count, 3);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* A peer that shows another token is left alone: two groups of one secret each cannot mix. */
+static void a_wrong_token_is_refused(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    agent_init(&agent);
+    start_worker(&agent);
+    start_worker(&agent);
+    agent.may_stall = true;
+    agent.extra[2] = "SHOAL_TOKEN=other";
+    start_worker(&agent);
+    serve_until(&agent, STEPS, 1500);
+    assert_int_equal(agent.last_step, -1); /* the gang of three never comes together */
+    for (uint32_t i = 0; i < agent.worker_count; i++) kill(agent.worker[i].pid, SIGKILL);
+    serve_until(&agent, STEPS, 30000);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
     trainer = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_end_with_the_bits_of_one_worker),
+        cmocka_unit_test(a_new_group_resumes_from_the_newest_checkpoint),
+        cmocka_unit_test(a_wrong_token_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

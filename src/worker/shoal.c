@@ -280,6 +280,7 @@ static void place_state(struct shoal *shoal)
         if (segment->count > 0) memcpy(segment->bytes, from, segment->count);
         from += segment->count;
     }
+    quant_check_scales(shoal->scale, shoal->job.layout.block_count);
 }
 
 /* First of the group: newest checkpoint, or the weights the program came with. Lock held; reading

@@ -232,6 +232,12 @@ bool quant_rescale(const struct layout *layout, const uint32_t *peak, int16_t *s
     return fitted;
 }
 
+void quant_check_scales(int16_t *scale, uint32_t block_count)
+{
+    for (uint32_t b = 0; b < block_count; b++)
+        if (scale[b] < QUANT_SCALE_MIN || scale[b] > QUANT_SCALE_MAX) scale[b] = QUANT_SCALE_UNSET;
+}
+
 void quant_add_floats(float *restrict into, const float *restrict words, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) into[i] += words[i];

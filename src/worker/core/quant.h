@@ -75,6 +75,9 @@ bool quant_fits(uint32_t peak, int16_t scale);
  * good); if not, the step must be redone with the new ones. */
 bool quant_rescale(const struct layout *layout, const uint32_t *peak, int16_t *scale);
 
+/* Scales from outside (a peer, a file): what quant_rescale() cannot have made becomes unset. */
+void quant_check_scales(int16_t *scale, uint32_t block_count);
+
 /* Elementwise float sum, for the plain reduction that the benchmark compares with. */
 void quant_add_floats(float *into, const float *words, uint64_t count);
 

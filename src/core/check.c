@@ -107,13 +107,15 @@ static void check_job(const pool *p, uint32_t slot)
 
 static void check_jobs(const pool *p)
 {
-    uint32_t live = 0;
+    uint32_t live = 0, with_budget = 0;
     int64_t spent = p->usd_micros_forgotten;
     for (uint32_t slot = 0; slot < p->jobs_end; slot++) {
         check_job(p, slot);
         live += job_is_live(&p->jobs[slot]);
         spent = money_add(spent, p->jobs[slot].usd_micros);
+        with_budget += job_is_live(&p->jobs[slot]) && p->jobs[slot].budget_usd_micros > 0;
     }
+    ASSERT(with_budget == p->budget_job_count);
     ASSERT(spent == p->usd_micros_jobs);
     ASSERT(live + p->ended.count == p->jobs_end);
     ASSERT(p->job_table.count == p->jobs_end);
@@ -129,6 +131,7 @@ static void check_shapes(const pool *p)
     for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
         const struct shape *shape = &p->shapes[s];
         users += shape->user_count;
+        ASSERT(shape->threshold_ppm >= p->least_threshold_ppm);
         check_list(&shape->queue, CHAIN(p->jobs, queue_link));
         for (uint32_t j = shape->queue.head; j != SLOT_NONE; j = p->jobs[j].queue_link.next) {
             ASSERT(p->jobs[j].state == JOB_QUEUED);

@@ -74,6 +74,7 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
                                         .c = numbers.c});
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
     if (j->shape != SLOT_NONE) shape_leave(p, j->shape);
+    if (job_is_live(j) && j->budget_usd_micros > 0) p->budget_job_count--;
     job_interest(p, slot, false);
     heap_set(&p->plans, slot, HEAP_KEY_NEVER);
     j->state = state;

@@ -293,11 +293,22 @@ void node_end(pool *p, uint32_t slot, int64_t billed_usd_micros, struct pool_out
     plan_room_made(p);
 }
 
+static bool has_budget_job(const pool *p, const struct node *n)
+{
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
+        if (p->jobs[p->leases[l].job].budget_usd_micros > 0) return true;
+    return false;
+}
+
+/* Most price changes concern nobody, and an offer may have very many nodes: no look at them then. */
 void node_price_moved(pool *p, uint32_t offer)
 {
     const struct offer *o = &p->offers[offer];
+    bool above = o->capacity == CAPACITY_SPOT && o->share_ppm > p->least_threshold_ppm;
+    if (!above && p->budget_job_count == 0) return;
     for (uint32_t n = o->nodes.head; n != SLOT_NONE; n = p->nodes[n].offer_link.next) {
         if (p->nodes[n].leases.count == 0 || p->nodes[n].state == NODE_RELEASING) continue;
+        if (!above && !has_budget_job(p, &p->nodes[n])) continue;
         p->nodes[n].price_moved = 1;
         node_retime(p, n);
     }

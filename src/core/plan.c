@@ -21,8 +21,10 @@ void plan_room_made(pool *p)
 
 void plan_catalog_changed(pool *p)
 {
-    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
         shape_judge(p, &p->shapes[s]);
+        plan_note_threshold(p, p->shapes[s].threshold_ppm);
+    }
     offer_reprice_all(p);
 }
 

@@ -110,6 +110,7 @@ static void admit(pool *p, uint32_t job, const struct pool_event *event, struct 
                                         .a = verdict.numbers.a,
                                         .b = verdict.numbers.b});
     j->state = JOB_QUEUED;
+    if (j->budget_usd_micros > 0) p->budget_job_count++;
     j->shape = shape_enter(p, event);
     shape_queue_insert(p, job);
     uint64_t before = plan_jobs_before(p, job);

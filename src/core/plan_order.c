@@ -58,6 +58,12 @@ uint32_t shape_find(const pool *p, struct shape *wanted)
     return slot;
 }
 
+/* Only ever lower: a bound for what can be skipped, not a fact about anyone. */
+void plan_note_threshold(pool *p, uint32_t threshold_ppm)
+{
+    if (threshold_ppm < p->least_threshold_ppm) p->least_threshold_ppm = threshold_ppm;
+}
+
 uint32_t shape_enter(pool *p, const struct pool_event *event)
 {
     struct shape wanted;
@@ -76,6 +82,7 @@ uint32_t shape_enter(pool *p, const struct pool_event *event)
         table_insert(&p->shape_table, wanted.hash, slot);
     }
     p->shapes[slot].user_count++;
+    plan_note_threshold(p, p->shapes[slot].threshold_ppm);
     return slot;
 }
 

@@ -129,6 +129,7 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     (void)carve_pool(&c, p, &config->limits);
     p->config = *config;
     p->next_key = p->next_worker = 1; /* 0 is no node and no worker */
+    p->least_threshold_ppm = UINT32_MAX;
     clear_lists(p);
     heap_clear(&p->timers);
     heap_clear(&p->plans);

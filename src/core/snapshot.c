@@ -322,6 +322,8 @@ static void walk_head(struct walk *w, pool *p)
     walk_end(w, &p->node_count, p->node_slots);
     walk_u32(w, &p->starved);
     walk_u32(w, &p->improved);
+    walk_u32(w, &p->budget_job_count);
+    walk_u32(w, &p->least_threshold_ppm);
     walk_list(w, &p->nodes_free, p->nodes_end);
     walk_list(w, &p->leases_free, p->leases_end);
     walk_list(w, &p->shapes_free, p->shapes_end);

@@ -130,7 +130,10 @@ struct pool {
     int64_t usd_micros_jobs, usd_micros_overhead, usd_micros_idle, usd_micros_adjustment;
     int64_t usd_micros_forgotten; /* of jobs that left the table */
     uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end;
-    uint32_t node_slots, node_count, markets_end, starved, improved, reserved;
+    uint32_t node_slots, node_count, markets_end, starved, improved;
+    uint32_t budget_job_count;    /* live jobs with a budget in all: price changes concern them */
+    uint32_t least_threshold_ppm; /* no job is more impatient: prices below concern no threshold */
+    uint32_t reserved;
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
     struct list ended;                                /* jobs, oldest end first */
     struct list shapes_used;

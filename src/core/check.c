@@ -170,12 +170,17 @@ static void check_markets(const pool *p)
         const struct market *market = &p->markets[i];
         check_list(&market->offers, CHAIN(p->offers, market_link));
         check_list(&market->idle_offers, CHAIN(p->offers, idle_link));
+        uint64_t reach[CAPACITY_KIND_END] = {0};
         offers += market->offers.count;
         for (uint32_t o = market->offers.head; o != SLOT_NONE; o = p->offers[o].market_link.next) {
             uint32_t next = p->offers[o].market_link.next;
+            reach[p->offers[o].capacity] +=
+                (uint64_t)p->offers[o].reach_count * p->offers[o].device_count;
             if (next != SLOT_NONE)
                 ASSERT(p->offers[o].unit_usd_micros <= p->offers[next].unit_usd_micros);
         }
+        for (uint32_t kind = 0; kind < CAPACITY_KIND_END; kind++)
+            ASSERT(reach[kind] == market->reach_devices[kind]);
     }
     ASSERT(offers == p->offers_end);
 }

@@ -18,6 +18,7 @@ static uint32_t region_make(pool *p, uint32_t region)
     p->regions[index] = (struct region){.region = region};
     list_clear(&p->regions[index].interested);
     for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
+        *market_of(p, index, model) = (struct market){0};
         list_clear(&market_of(p, index, model)->offers);
         list_clear(&market_of(p, index, model)->idle_offers);
     }
@@ -57,6 +58,11 @@ static void reprice(pool *p, uint32_t slot)
     struct offer *o = &p->offers[slot];
     int64_t unit = unit_price(p, o);
     if (unit == o->unit_usd_micros) return;
+    uint32_t before = o->market_link.previous, after = o->market_link.next;
+    o->unit_usd_micros = unit;
+    if (!o->idle_listed && (before == SLOT_NONE || goes_before(p, before, slot)) &&
+        (after == SLOT_NONE || goes_before(p, slot, after)))
+        return; /* prices mostly move between their neighbours */
     struct market *market = market_of(p, o->region_index, o->model);
     uint32_t near = o->market_link.next;
     list_remove(&market->offers, CHAIN(p->offers, market_link), slot);
@@ -210,6 +216,18 @@ static uint32_t unanswered(const pool *p, const struct offer *o)
     return count;
 }
 
+static void note_reach(pool *p, struct offer *o)
+{
+    struct market *market = market_of(p, o->region_index, o->model);
+    uint64_t reach = (uint64_t)o->stock_count + o->nodes.count - o->taken_count;
+    if (reach > UINT32_MAX) reach = UINT32_MAX;
+    if (reach <= o->reach_count) return;
+    market->reach_devices[o->capacity] += (reach - o->reach_count) * o->device_count;
+    if (o->device_count > market->node_devices_max[o->capacity])
+        market->node_devices_max[o->capacity] = o->device_count;
+    o->reach_count = (uint32_t)reach;
+}
+
 void offer_change(pool *p, const struct pool_event *event, struct pool_output *out)
 {
     uint32_t slot = table_find(&p->offer_table, event->u.offer_changed.offer_id);
@@ -227,9 +245,7 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
     o->hazard_ppm = event->u.offer_changed.hazard_ppm;
     o->stock_count = event->u.offer_changed.stock_count;
     o->taken_count = o->taken_count == 0 ? 0 : unanswered(p, o);
-    uint64_t reach = (uint64_t)o->stock_count + o->nodes.count - o->taken_count;
-    if (reach > UINT32_MAX) reach = UINT32_MAX;
-    if (reach > o->reach_count) o->reach_count = (uint32_t)reach;
+    note_reach(p, o);
     bool better = is_new || o->usd_micros_per_hour < old_price || offer_stock(p, o) > old_stock ||
                   o->share_ppm < old_share || o->hot_ppm < old_hot;
     if (better && offer_stock(p, o) + o->idle_nodes.count > 0) offer_improve(p, slot);

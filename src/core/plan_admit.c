@@ -12,27 +12,27 @@ struct reach {
     int64_t usd_micros_per_hour; /* cheapest way to devices_min; -1 = not reached */
 };
 
+static void add_market(const struct shape *s, const struct market *market, struct reach *reach)
+{
+    for (uint32_t kind = CAPACITY_OWNED; kind < CAPACITY_KIND_END; kind++) {
+        if (s->capacity_mask != 0 && (s->capacity_mask >> kind & 1) == 0) continue;
+        if (market->reach_devices[kind] == 0) continue;
+        reach->any_offer = true;
+        if (s->kind != JOB_KIND_BATCH)
+            reach->device_count += market->reach_devices[kind];
+        else if (market->node_devices_max[kind] > reach->device_count) /* one node runs it */
+            reach->device_count = market->node_devices_max[kind];
+    }
+}
+
 static struct reach reach_of(const pool *p, const struct shape *s, uint32_t region_index)
 {
     struct reach reach = {.usd_micros_per_hour = -1};
-    struct demand demand = demand_of(s, DEVICES_MAX, /* committed */ 0);
+    uint64_t models = s->compat_mask & p->regions[region_index].model_mask;
+    for (uint64_t rest = models; rest != 0; rest &= rest - 1)
+        add_market(s, market_of(p, region_index, (uint32_t)__builtin_ctzll(rest)), &reach);
+    struct demand demand = demand_of(s, s->devices_min, /* committed */ 0);
     struct mix mix;
-    demand.ever = 1;
-    demand.budget_left_usd_micros = INT64_MAX;
-    demand.node_devices_min = 1;
-    demand.single_node = 0;
-    struct supply supply;
-    struct pick pick;
-    supply_begin(&supply, p, &demand, region_index, SUPPLY_BY_DEVICE);
-    while (supply_next(&supply, &pick)) {
-        uint64_t devices = (uint64_t)pick.device_count * pick.node_count;
-        reach.any_offer = true;
-        if (s->kind != JOB_KIND_BATCH)
-            reach.device_count += devices;
-        else if (pick.device_count > reach.device_count)
-            reach.device_count = pick.device_count;
-    }
-    demand = demand_of(s, s->devices_min, /* committed */ 0);
     demand.ever = 1;
     demand.budget_left_usd_micros = INT64_MAX;
     supply_mix(p, &demand, region_index, SUPPLY_BY_DEVICE, &mix);

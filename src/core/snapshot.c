@@ -124,6 +124,7 @@ static void walk_meter(struct walk *w, struct meter *meter)
 static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 40, "walk the new field of region");
+static_assert(sizeof(struct market) == 88, "walk the new field of market");
 static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
 static_assert(sizeof(struct node) == 200, "walk the new field of node");
 static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
@@ -152,6 +153,10 @@ static void walk_catalog(struct walk *w, pool *p)
     for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++) {
         walk_list(w, &p->markets[i].offers, p->offers_end);
         walk_list(w, &p->markets[i].idle_offers, p->offers_end);
+        for (uint32_t kind = 0; kind < CAPACITY_KIND_END; kind++) {
+            walk_u64(w, &p->markets[i].reach_devices[kind]);
+            walk_u32(w, &p->markets[i].node_devices_max[kind]);
+        }
     }
 }
 

@@ -40,6 +40,10 @@ struct region {
 /* All offers of one model in one region, cheapest first. */
 struct market {
     struct list offers, idle_offers; /* idle_offers: those with nodes that have devices to give */
+    /* By capacity kind: devices ever within reach at once, and of the largest node among them. */
+    uint64_t reach_devices[CAPACITY_KIND_END];
+    uint32_t node_devices_max[CAPACITY_KIND_END];
+    uint32_t reserved;
 };
 
 struct offer {

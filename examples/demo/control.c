@@ -1,5 +1,7 @@
 #include "demo/control.h"
 #include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "cli/follow.h"
 #include "cli/format.h"
 #include "demo/children.h"
@@ -9,7 +11,7 @@
 #include <sys/wait.h>
 
 #define PLAIN_GAP_US INT64_C(5000000)
-enum { LOOK_MS = 200, LINE_BYTES = 512 };
+enum { LOOK_MS = 200, LINE_BYTES = 512, HASH_BYTES_MAX = 4096 };
 
 bool control_read_step(const char *line, uint64_t *ret_step, double *ret_loss)
 {
@@ -122,4 +124,29 @@ bool control_run(const struct stage *stage, const struct stage_options *options,
     *ret_state = seen.state;
     ret_state->wall_us = clock_monotonic_us() - began_us;
     return true;
+}
+
+bool control_hash_checkpoint(const struct stage *stage, const char *folder,
+                             char ret_sha256[RECORD_SHA_BYTES], struct error *ret_error)
+{
+    char out[STAGE_PATH_BYTES + 8], *text = NULL;
+    (void)snprintf(out, sizeof out, "%s/hash.txt", stage->folder); /* fits */
+    const char *argv[] = {stage->shoal, "ckpt", "hash", folder, NULL};
+    pid_t pid;
+    int status = 0;
+    size_t count = 0;
+    if (!children_start(argv, out, &pid, ret_error)) return false;
+    while (!children_has_ended(pid, &status)) {
+        if (children_must_stop()) return error_set(ret_error, "stopped");
+        children_pause_ms(10);
+    }
+    if (!io_read_file(out, HASH_BYTES_MAX, &text, &count, ret_error)) return false;
+    bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && count >= RECORD_SHA_BYTES;
+    text[strcspn(text, "\n")] = '\0';
+    if (ok)
+        (void)snprintf(ret_sha256, RECORD_SHA_BYTES, "%s", text); /* cut after the hash */
+    else
+        (void)error_set(ret_error, "%s: %s", folder, text);
+    mem_free(text);
+    return ok;
 }

@@ -15,6 +15,11 @@ bool control_run(const struct stage *stage, const struct stage_options *options,
                  const struct term *term, struct record_state *ret_state,
                  struct error *ret_error) WARN_UNUSED;
 
+/* Verifies the newest checkpoint in a folder with `shoal ckpt hash` and takes its hash. */
+bool control_hash_checkpoint(const struct stage *stage, const char *folder,
+                             char ret_sha256[RECORD_SHA_BYTES],
+                             struct error *ret_error) WARN_UNUSED;
+
 /* "step 12/200  loss 3.1400 …" -> 12, 3.14; false: another line. */
 bool control_read_step(const char *line, uint64_t *ret_step, double *ret_loss);
 /* "weights sha256 HEX" */

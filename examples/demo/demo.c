@@ -294,6 +294,17 @@ static bool read_swarm_state(struct demo *demo, struct error *ret_error)
     return same ? true : error_set(ret_error, "the workers of the swarm differ in their weights");
 }
 
+static bool read_checkpoints(struct demo *demo, struct error *ret_error)
+{
+    char folder[STAGE_PATH_BYTES + 48];
+    (void)snprintf(folder, sizeof folder, "%s/checkpoints/%" JSON_INTEGER_FORMAT, demo->stage.data,
+                   demo->watch.job); /* fits */
+    return control_hash_checkpoint(&demo->stage, folder, demo->record.swarm.checkpoint_sha256,
+                                   ret_error) &&
+           control_hash_checkpoint(&demo->stage, demo->stage.control,
+                                   demo->record.control.checkpoint_sha256, ret_error);
+}
+
 /* true: all is as promised. */
 static bool tell_verdict(struct demo *demo, const struct summary *summary)
 {
@@ -302,10 +313,13 @@ static bool tell_verdict(struct demo *demo, const struct summary *summary)
     struct text faults = {0};
     uint32_t count = audit_tell_faults(&summary->audit, &record->options, &faults);
     if (!demo->is_fast) count += audit_tell_calm(&summary->churn, &faults);
-    bool same = strcmp(record->swarm.weights_sha256, record->control.weights_sha256) == 0;
-    fprintf(term->stream,
-            "\nweights and optimizer state, SHA-256\n  swarm       %s\n  one worker  %s\n",
-            record->swarm.weights_sha256, record->control.weights_sha256);
+    bool same = record_is_same(record);
+    fprintf(
+        term->stream,
+        "\nSHA-256 of weights and optimizer state, in memory and read back from the checkpoint\n"
+        "  swarm       %s\n              %s\n  one worker  %s\n              %s\n",
+        record->swarm.weights_sha256, record->swarm.checkpoint_sha256,
+        record->control.weights_sha256, record->control.checkpoint_sha256);
     if (same)
         fprintf(term->stream, "%s✓ identical to the last bit%s\n", term_style(term, TERM_GREEN),
                 term_style(term, TERM_PLAIN));
@@ -324,7 +338,7 @@ static bool tell_end(struct demo *demo, struct error *ret_error)
     if (!wait_for_release(demo, ret_error) || !watch_collect(&demo->watch, ret_error)) return false;
     count_reduction_losses(demo);
     demo->record.slot_us_at_1_ncu = demo->stage.slot_us;
-    if (!read_swarm_state(demo, ret_error)) return false;
+    if (!read_swarm_state(demo, ret_error) || !read_checkpoints(demo, ret_error)) return false;
     struct summary summary = summary_of(&demo->record, clock_monotonic_us() - demo->began_us);
     show_chapter(&demo->term, "What it took");
     if (!show_summary(&demo->record, &summary, &demo->term, ret_error)) return false;

@@ -110,9 +110,9 @@ struct record made_up_record(void)
     record.control.loss_last = 2.3;
     record.control.wall_us = 40 * SECOND_US;
     memset(record.swarm.weights_sha256, 'a', RECORD_SHA_BYTES - 1);
-    memset(record.swarm.optimizer_sha256, 'b', RECORD_SHA_BYTES - 1);
+    memset(record.swarm.checkpoint_sha256, 'a', RECORD_SHA_BYTES - 1);
     memset(record.control.weights_sha256, 'a', RECORD_SHA_BYTES - 1);
-    memset(record.control.optimizer_sha256, 'b', RECORD_SHA_BYTES - 1);
+    memset(record.control.checkpoint_sha256, 'a', RECORD_SHA_BYTES - 1);
     record_index(&record);
     return record;
 }

@@ -65,6 +65,14 @@ const json_t *record_offer(const struct record *record, json_int_t offer)
     return NULL;
 }
 
+bool record_is_same(const struct record *record)
+{
+    const char *hash = record->swarm.weights_sha256;
+    return hash[0] != '\0' && strcmp(hash, record->swarm.checkpoint_sha256) == 0 &&
+           strcmp(hash, record->control.weights_sha256) == 0 &&
+           strcmp(hash, record->control.checkpoint_sha256) == 0;
+}
+
 void record_free(struct record *record)
 {
     json_decref(record->steps);

@@ -25,9 +25,10 @@ struct record_model {
     int64_t ncu_milli;
 };
 
-/* One run of the training: what its checkpoint of the last step hashes to. */
+/* One run of the training. Hashes are over all weights and the optimizer state: of the memory of the
+ * workers after the last step, and of the checkpoint of that step read back. */
 struct record_state {
-    char weights_sha256[RECORD_SHA_BYTES], optimizer_sha256[RECORD_SHA_BYTES];
+    char weights_sha256[RECORD_SHA_BYTES], checkpoint_sha256[RECORD_SHA_BYTES];
     double loss_last;
     int64_t wall_us;
 };
@@ -55,6 +56,8 @@ void record_index(struct record *record);
 uint32_t record_model_of(const struct record *record, const char *name);
 double record_seconds(const struct record *record, int64_t wall_us);
 const json_t *record_offer(const struct record *record, json_int_t offer); /* NULL: unknown */
+/* All four hashes are there and the same. */
+bool record_is_same(const struct record *record);
 void record_free(struct record *record);
 
 #endif

@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_same_state(const struct record *record)
-{
-    return record->swarm.weights_sha256[0] != '\0' &&
-           strcmp(record->swarm.weights_sha256, record->control.weights_sha256) == 0 &&
-           strcmp(record->swarm.optimizer_sha256, record->control.optimizer_sha256) == 0;
-}
-
 static void add_head(const struct record *record, const struct summary *summary, struct text *page)
 {
     text_add(page,
@@ -31,7 +24,7 @@ static void add_head(const struct record *record, const struct summary *summary,
         "machines vanished and the server itself was killed. Then the same training once more "
         "on one worker that nobody disturbed.</p>\n",
         summary->churn.losses_total, record->options.steps,
-        is_same_state(record) ? "not one bit of the weights different" : "and the weights differ",
+        record_is_same(record) ? "not one bit of the weights different" : "and the weights differ",
         summary->workers_max);
 }
 
@@ -49,8 +42,8 @@ static void add_tiles(const struct record *record, const struct summary *summary
     const struct churn *churn = &summary->churn;
     text_add(page, "<div class=\"tiles\">\n");
     (void)snprintf(more, sizeof more, "SHA-256 %.12s…", record->swarm.weights_sha256); /* fits */
-    add_tile(page, is_same_state(record) ? "identical" : "different",
-             "final weights, swarm and single worker", is_same_state(record), more);
+    add_tile(page, record_is_same(record) ? "identical" : "different",
+             "final weights, swarm and single worker", record_is_same(record), more);
     (void)snprintf(value, sizeof value, "%" PRIu64, churn->losses_total); /* fits */
     (void)snprintf(more, sizeof more, "%" PRIu64 " without notice, %" PRIu64 " steps lost",
                    churn->losses_without_notice, audit->steps_lost); /* fits */
@@ -174,11 +167,10 @@ static void add_table(const struct record *record, const struct summary *summary
     add_row(page, "machines lost", a, "0", "0");
     add_row(page, "loss of the last step", b, "-", c);
     text_add(page,
-             "</table></div>\n<p><small>weights</small><br><code>%s</code> swarm<br>"
-             "<code>%s</code> one worker</p><p><small>optimizer state</small><br><code>%s"
-             "</code> swarm<br><code>%s</code> one worker</p></section>\n",
-             record->swarm.weights_sha256, record->control.weights_sha256,
-             record->swarm.optimizer_sha256, record->control.optimizer_sha256);
+             "</table></div>\n<p><small>SHA-256 of weights and optimizer "
+             "state</small><br><code>%s</code> "
+             "swarm<br><code>%s</code> one worker</p></section>\n",
+             record->swarm.weights_sha256, record->control.weights_sha256);
 }
 
 static void add_story(const struct record *record, struct text *page)

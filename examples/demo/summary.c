@@ -126,8 +126,8 @@ json_t *summary_json(const struct record *record, const struct summary *summary)
         (json_int_t)record->options.steps, "slots", (json_int_t)record->options.slots, "loss_first",
         summary->audit.loss_first, "loss_last", summary->audit.loss_last, "weights_sha256",
         record->swarm.weights_sha256, "control_weights_sha256", record->control.weights_sha256,
-        "optimizer_sha256", record->swarm.optimizer_sha256, "control_optimizer_sha256",
-        record->control.optimizer_sha256, "device_models", names_json(record, false), "zones",
+        "checkpoint_sha256", record->swarm.checkpoint_sha256, "control_checkpoint_sha256",
+        record->control.checkpoint_sha256, "device_models", names_json(record, false), "zones",
         names_json(record, true), "redone_slots", (json_int_t)record->redone_slots, "workers_max",
         (json_int_t)summary->workers_max);
     json_t *counts = counts_json(summary), *money = money_json(summary);

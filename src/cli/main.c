@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "server/server.h"
 #include "sim/sim.h"
+#include "worker/ckpt_main.h"
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,12 @@ static int run_server(const struct cli_verb *verb, int argc, char **argv)
 {
     (void)verb;
     return server_main(argc, argv);
+}
+
+static int run_ckpt(const struct cli_verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    return ckpt_main(argc, argv);
 }
 
 static int run_sim(const struct cli_verb *verb, int argc, char **argv)
@@ -73,6 +80,7 @@ static const struct cli_verb verbs[] = {
     /* These read their own arguments, --help included. */
     {.name = "server", .summary = "the daemon; `shoal up` starts it", .run = run_server},
     {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},
+    {.name = "ckpt", .summary = "list, verify and hash checkpoints", .run = run_ckpt},
     {.name = "sim", .summary = "try the scheduler in made-up worlds", .run = run_sim},
 };
 

@@ -163,6 +163,7 @@ void audit_churn(const json_t *decisions, const json_t *steps, struct churn *ret
     {
         uint64_t joined = new_workers(row, seen);
         if (i > 0) churn.joins += joined;
+        churn.redone_slots += (uint64_t)row_int(row, "redone_slots");
     }
     json_decref(seen);
     *ret_churn = churn;

@@ -33,7 +33,7 @@ struct audit {
 
 struct churn {
     uint64_t losses_total, losses_without_notice, losses_during_reduction;
-    uint64_t drains_for_price, joins, server_restarts;
+    uint64_t drains_for_price, joins, server_restarts, redone_slots;
 };
 
 void audit_steps(const json_t *steps, const struct audit_options *options, struct audit *ret_audit);

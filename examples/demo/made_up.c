@@ -49,9 +49,10 @@ static json_t *step_row(int step)
         json_array_append_new(workers, json_pack("{s:i,s:i,s:s,s:s}", "worker", worker, "node",
                                                  worker, "model", models[i], "slots", share));
     }
-    return json_pack("{s:i,s:I,s:f,s:i,s:i,s:o}", "step", step, "t",
+    return json_pack("{s:i,s:I,s:f,s:i,s:i,s:i,s:o}", "step", step, "t",
                      START_US + (4 + step) * SECOND_US, "loss", 2.2 + 3.3 * exp(-step / 18.0),
-                     "generation", 1, "attempt", 1, "workers", workers);
+                     "generation", 1, "attempt", 1, "redone_slots", step % 20 == 19 ? 8 : 0,
+                     "workers", workers);
 }
 
 static json_t *decision_row(int second, const char *kind, const char *reason, int offer)
@@ -99,7 +100,6 @@ struct record made_up_record(void)
                             .restarts_us = {START_US + 36 * SECOND_US},
                             .restart_count = 1,
                             .losses_during_reduction = 1,
-                            .redone_slots = 21,
                             .price_threshold = 0.7};
     record.offers = json_array();
     record.steps = json_array();

@@ -40,7 +40,7 @@ struct record {
     int64_t submitted_us, ended_us;
     int64_t restarts_us[RECORD_RESTARTS_MAX];
     uint32_t restart_count;
-    uint64_t losses_during_reduction, redone_slots;
+    uint64_t losses_during_reduction;
     double price_threshold; /* share of the on-demand price */
     struct record_state swarm, control;
 

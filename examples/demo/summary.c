@@ -128,8 +128,8 @@ json_t *summary_json(const struct record *record, const struct summary *summary)
         record->swarm.weights_sha256, "control_weights_sha256", record->control.weights_sha256,
         "checkpoint_sha256", record->swarm.checkpoint_sha256, "control_checkpoint_sha256",
         record->control.checkpoint_sha256, "device_models", names_json(record, false), "zones",
-        names_json(record, true), "redone_slots", (json_int_t)record->redone_slots, "workers_max",
-        (json_int_t)summary->workers_max);
+        names_json(record, true), "redone_slots", (json_int_t)summary->churn.redone_slots,
+        "workers_max", (json_int_t)summary->workers_max);
     json_t *counts = counts_json(summary), *money = money_json(summary);
     bool ok = all != NULL && counts != NULL && money != NULL &&
               json_object_update(all, counts) == 0 && json_object_update(all, money) == 0;

@@ -18,13 +18,14 @@ static void take_slots(struct report_slots *slots, const struct json_map *map)
 void agent_take_progress(struct report_progress *progress, const struct json_map *map,
                          enum json_need job)
 {
-    static const char *const keys[] = {"job",     "step",    "loss", "generation",
-                                       "attempt", "workers", NULL};
+    static const char *const keys[] = {"job",     "step",         "loss",    "generation",
+                                       "attempt", "redone_slots", "workers", NULL};
     json_known_keys(map, keys);
     progress->job = json_take_u64(map, "job", UINT64_MAX, job);
     progress->step = json_take_u64(map, "step", UINT64_MAX, JSON_REQUIRED);
     progress->generation = json_take_u64(map, "generation", UINT64_MAX, JSON_OPTIONAL);
     progress->attempt = json_take_u64(map, "attempt", UINT64_MAX, JSON_OPTIONAL);
+    progress->redone_slots = json_take_u64(map, "redone_slots", UINT64_MAX, JSON_OPTIONAL);
     progress->loss = json_take_real(map, "loss");
     void *slots;
     json_t *list = json_take_list(map, "workers", REPORT_PROGRESS_WORKERS_MAX,
@@ -44,6 +45,7 @@ json_t *agent_progress_json(const struct report_progress *progress, bool *failed
     json_set_real(object, "loss", progress->loss, failed);
     json_set_u64(object, "generation", progress->generation, failed);
     json_set_u64(object, "attempt", progress->attempt, failed);
+    json_set_u64(object, "redone_slots", progress->redone_slots, failed);
     for (uint32_t i = 0; i < progress->worker_count; i++) {
         json_t *slots = json_object();
         json_set_u64(slots, "worker", progress->workers[i].worker, failed);

@@ -47,6 +47,7 @@ struct report_slots {
 
 struct report_progress {
     uint64_t job, step, generation, attempt;
+    uint64_t redone_slots; /* computed again in this step because their worker was lost */
     double loss;
     uint32_t worker_count;
     const struct report_slots *workers;

@@ -357,6 +357,7 @@ static bool push_progress(struct visit *v, const struct report_progress *progres
                                    .step = progress->step,
                                    .generation = progress->generation,
                                    .attempt = progress->attempt,
+                                   .redone_slots = progress->redone_slots,
                                    .t_us = pump_now_us(v->s->pump),
                                    .loss = progress->loss,
                                    .workers = text};
@@ -428,11 +429,12 @@ static void announce(struct visit *v)
             (void)json_array_append_new(workers,
                                         slots_row(v, &progress->workers[k], progress->job));
         stream_send(v->s->stream, "progress",
-                    json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:o}", "job", (json_int_t)progress->job,
+                    json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:o}", "job", (json_int_t)progress->job,
                               "step", (json_int_t)progress->step, "t",
                               (json_int_t)pump_now_us(v->s->pump), "loss", progress->loss,
                               "generation", (json_int_t)progress->generation, "attempt",
-                              (json_int_t)progress->attempt, "workers", workers));
+                              (json_int_t)progress->attempt, "redone_slots",
+                              (json_int_t)progress->redone_slots, "workers", workers));
     }
 }
 

@@ -180,11 +180,12 @@ static json_t *step_row(struct server *s, struct sqlite3_stmt *query)
     json_t *workers = json_loads(text == NULL ? "[]" : text, 0, NULL);
     return workers == NULL
                ? NULL
-               : json_pack("{s:I,s:I,s:f,s:I,s:I,s:o}", "step", (json_int_t)column_u64(query, 0),
-                           "t", (json_int_t)column_u64(query, 1), "loss",
-                           sqlite3_column_double(query, 2), "generation",
+               : json_pack("{s:I,s:I,s:f,s:I,s:I,s:I,s:o}", "step",
+                           (json_int_t)column_u64(query, 0), "t", (json_int_t)column_u64(query, 1),
+                           "loss", sqlite3_column_double(query, 2), "generation",
                            (json_int_t)column_u64(query, 3), "attempt",
-                           (json_int_t)column_u64(query, 4), "workers", workers);
+                           (json_int_t)column_u64(query, 4), "redone_slots",
+                           (json_int_t)column_u64(query, 6), "workers", workers);
 }
 
 /* Steps count from 0, so "after" is a step that is not wanted and absent means all. */
@@ -195,7 +196,7 @@ void api_job_progress(struct server *s, request *r)
     if (!read_page(r, &after, &limit) || !is_known_job(s, r)) return;
     struct sqlite3_stmt *query =
         begin(s, r,
-              "SELECT step, t_us, loss, generation, attempt, workers FROM progress"
+              "SELECT step, t_us, loss, generation, attempt, workers, redone_slots FROM progress"
               " WHERE job = ?1 AND step > ?2 ORDER BY step LIMIT ?3");
     if (query == NULL) return;
     bind_u64(query, 1, request_id(r));

@@ -36,7 +36,7 @@ struct batch_decision {
 };
 
 struct batch_progress {
-    uint64_t job_id, step, generation, attempt;
+    uint64_t job_id, step, generation, attempt, redone_slots;
     int64_t t_us;
     double loss;
     char *workers; /* JSON: [{"worker","node","model","slots"}] */

@@ -37,10 +37,10 @@ static const char *const insert_sql[INSERT_END] = {
     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     /* The same step again is either sent twice or was redone by a later generation: that one counts
      */
-    "INSERT INTO progress(job, step, generation, attempt, t_us, loss, workers)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(job, step) DO UPDATE SET"
+    "INSERT INTO progress(job, step, generation, attempt, t_us, loss, workers, redone_slots)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(job, step) DO UPDATE SET"
     " generation = excluded.generation, attempt = excluded.attempt, t_us = excluded.t_us,"
-    " loss = excluded.loss, workers = excluded.workers"
+    " loss = excluded.loss, workers = excluded.workers, redone_slots = excluded.redone_slots"
     " WHERE excluded.generation > generation"
     " OR (excluded.generation = generation AND excluded.attempt > attempt)",
     "INSERT OR IGNORE INTO logs(job, worker, node, boot, number, t_us, is_error, line)"
@@ -66,7 +66,8 @@ static const char schema_sql[] =
     " offer INTEGER, from_us INTEGER, to_us INTEGER, usd_micros INTEGER, kind INTEGER,"
     " tenant INTEGER, project INTEGER, team INTEGER, experiment INTEGER, device_count INTEGER);"
     "CREATE TABLE IF NOT EXISTS progress(job INTEGER, step INTEGER, generation INTEGER,"
-    " attempt INTEGER, t_us INTEGER, loss REAL, workers TEXT, PRIMARY KEY(job, step))"
+    " attempt INTEGER, t_us INTEGER, loss REAL, workers TEXT, redone_slots INTEGER,"
+    " PRIMARY KEY(job, step))"
     " WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS logs(n INTEGER PRIMARY KEY, job INTEGER, worker INTEGER,"
     " node INTEGER, boot INTEGER, number INTEGER, t_us INTEGER, is_error INTEGER, line TEXT,"
@@ -340,6 +341,7 @@ static bool write_progress(journal *j, const struct batch *b)
         bind_i64(s, 5, row->t_us);
         (void)sqlite3_bind_double(s, 6, row->loss); /* fails only for a bad position */
         bind_text(s, 7, row->workers);
+        bind_u64(s, 8, row->redone_slots);
         if (!run_statement(s)) return false;
     }
     return true;

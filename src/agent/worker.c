@@ -63,6 +63,7 @@ static void take_line(struct worker *worker, struct worker_line *line)
         if (changed) worker->phase = WORKER_PHASE_RUNNING;
         break;
     case WORKER_LINE_STATS: worker->tokens_per_s = line->tokens_per_s; break;
+    case WORKER_LINE_DONE:
     case WORKER_LINE_PROGRESS:
     case WORKER_LINE_CKPT: break;
     }

@@ -259,6 +259,7 @@ static void worker_lines_are_read(void **state)
          WORKER_LINE_PROGRESS, 3, 5},
         {"{\"t\":\"ckpt\",\"step\":6}", WORKER_LINE_CKPT, 0, 6},
         {"{\"t\":\"stats\",\"tokens_per_s\":1,\"step\":7,\"more\":1}", WORKER_LINE_STATS, 0, 7},
+        {"{\"t\":\"done\",\"step\":8}", WORKER_LINE_DONE, 0, 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct worker_line line;

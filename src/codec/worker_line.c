@@ -25,8 +25,11 @@ static void take_line(struct worker_line *line, const struct json_map *top)
         line->kind = WORKER_LINE_STATS;
         line->step = json_take_u64(top, "step", UINT64_MAX, JSON_OPTIONAL);
         line->tokens_per_s = json_take_real(top, "tokens_per_s");
+    } else if (strcmp(kind, "done") == 0) {
+        line->kind = WORKER_LINE_DONE;
+        line->step = json_take_u64(top, "step", UINT64_MAX, JSON_REQUIRED);
     } else {
-        json_mistake(top, "t", "expected hello, joined, progress, ckpt or stats");
+        json_mistake(top, "t", "expected hello, joined, progress, ckpt, stats or done");
     }
 }
 

@@ -17,6 +17,7 @@ enum worker_line_kind {
     WORKER_LINE_PROGRESS,  /* progress; its job is 0 if the worker did not say */
     WORKER_LINE_CKPT,      /* step */
     WORKER_LINE_STATS,     /* tokens_per_s, step */
+    WORKER_LINE_DONE,      /* step: how many there are; an exit with status 0 follows */
 };
 
 struct worker_line {

@@ -273,6 +273,24 @@ static int64_t billed_usd_micros(struct server *s)
     return sum;
 }
 
+/* What the nodes that run now have cost since their last entry: an interval is entered when it
+ * ends. */
+static int64_t open_usd_micros(struct server *s)
+{
+    struct sqlite3_stmt *query =
+        journal_query(s->journal, "SELECT sum(usd_micros) FROM entries WHERE node = ?1", NULL);
+    int64_t sum = 0;
+    for (uint32_t i = 0; query != NULL && i < pool_nodes_end(s->pool); i++) {
+        struct node_view node;
+        if (!pool_node_at(s->pool, i, &node)) continue;
+        bind_u64(query, 1, node.node_key);
+        int64_t entered = journal_row(query) ? sqlite3_column_int64(query, 0) : 0;
+        journal_reset(query);
+        sum += node.usd_micros - entered;
+    }
+    return sum;
+}
+
 void api_cost(struct server *s, request *r)
 {
     const char *text = request_query(r, "by");
@@ -289,9 +307,9 @@ void api_cost(struct server *s, request *r)
     if (query == NULL) return;
     int64_t total = 0;
     json_t *rows = cost_rows(s, by, query, &total);
-    request_reply_json(r, 200,
-                       rows == NULL ? NULL
-                                    : json_pack("{s:o,s:I,s:I}", "rows", rows, "total_usd_micros",
-                                                (json_int_t)total, "billed_usd_micros",
-                                                (json_int_t)billed_usd_micros(s)));
+    if (rows != NULL)
+        rows = json_pack("{s:o,s:I,s:I,s:I}", "rows", rows, "total_usd_micros", (json_int_t)total,
+                         "billed_usd_micros", (json_int_t)billed_usd_micros(s), "open_usd_micros",
+                         (json_int_t)open_usd_micros(s));
+    request_reply_json(r, 200, rows);
 }

@@ -293,7 +293,21 @@ static bool read_state(request *r, uint32_t *ret_state)
     return false;
 }
 
-/* In order of id, a page at a time. */
+static bool is_listed(struct server *s, uint64_t id, uint32_t state, struct job_view *ret_view)
+{
+    return pool_job_find(s->pool, id, ret_view) && (state == 0 || ret_view->state == state);
+}
+
+/* The id before the newest `limit` jobs. */
+static uint64_t before_newest(struct server *s, uint32_t state, uint64_t limit)
+{
+    struct job_view view;
+    uint64_t id = s->jobs.infos.count;
+    for (uint64_t found = 0; id > 0 && found < limit; id--) found += is_listed(s, id, state, &view);
+    return id;
+}
+
+/* In order of id, a page at a time from `after` on; without it, the newest page. */
 void api_jobs(struct server *s, request *r)
 {
     uint64_t after, limit;
@@ -302,14 +316,17 @@ void api_jobs(struct server *s, request *r)
         !request_query_u64(r, "limit", JOBS_LIMIT_DEFAULT, JOBS_LIMIT, &limit) ||
         !read_state(r, &state))
         return;
+    if (request_query(r, "after") == NULL) after = before_newest(s, state, limit);
     (void)leases_refresh(&s->leases, s->pool); /* without: tokens_per_s is 0 */
     json_t *rows = json_array();
     uint64_t last = s->jobs.infos.count;
-    for (uint64_t id = after + 1; id <= last && json_array_size(rows) < limit; id++) {
+    for (uint64_t id = after; id < last && json_array_size(rows) < limit; id++) {
         struct job_view view;
-        if (!pool_job_find(s->pool, id, &view)) continue;
-        if (state != 0 && view.state != state) continue;
-        if (json_array_append_new(rows, job_row(s, &view)) != 0) break; /* out of memory: fewer */
+        if (!is_listed(s, id + 1, state, &view)) continue;
+        if (json_array_append_new(rows, job_row(s, &view)) == 0) continue;
+        json_decref(rows); /* out of memory: no half answer */
+        rows = NULL;
+        break;
     }
-    request_reply_json(r, 200, json_pack("{s:o}", "jobs", rows));
+    request_reply_json(r, 200, rows == NULL ? NULL : json_pack("{s:o}", "jobs", rows));
 }

@@ -65,6 +65,7 @@ static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS entries(id INTEGER PRIMARY KEY, node INTEGER, job INTEGER,"
     " offer INTEGER, from_us INTEGER, to_us INTEGER, usd_micros INTEGER, kind INTEGER,"
     " tenant INTEGER, project INTEGER, team INTEGER, experiment INTEGER, device_count INTEGER);"
+    "CREATE INDEX IF NOT EXISTS entries_of_node ON entries(node);"
     "CREATE TABLE IF NOT EXISTS progress(job INTEGER, step INTEGER, generation INTEGER,"
     " attempt INTEGER, t_us INTEGER, loss REAL, workers TEXT, redone_slots INTEGER,"
     " PRIMARY KEY(job, step))"

@@ -261,6 +261,53 @@ class Streams(Case):
         return float(re.search(rf"^{name} (\S+)$", text, re.M).group(1))
 
 
+class Rows(Case):
+    def test_pages_of_jobs(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        self.server.submit_many(job(f"n{i}") for i in range(12))
+        def ids(query):
+            return [row["job"] for row in self.server.get("/v1/jobs" + query)["jobs"]]
+        self.assertEqual(ids(""), list(range(1, 13)))
+        self.assertEqual(ids("?limit=5"), list(range(8, 13)))
+        self.assertEqual(ids("?after=0&limit=5"), list(range(1, 6)))
+        self.assertEqual(ids("?after=5&limit=5"), list(range(6, 11)))
+        self.assertEqual(ids("?after=12"), [])
+        self.assertEqual(ids("?state=done"), [])
+        self.assertEqual(len(ids("?state=queued&limit=3")), 3)
+
+    def test_lines_of_a_worker_with_their_streams(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        command = "for i in 1 2 3; do echo out $i; done; echo bad >&2"
+        self.assertEqual(self.server.submit(job("talk", command))[0], 201)
+        self.server.wait_for("the end",
+                             lambda: self.server.get("/v1/jobs/1")["state"] == "done")
+        lines = self.server.wait_for("the lines", lambda: len(
+            found := self.server.get("/v1/jobs/1/logs")["lines"]) == 4 and found)
+        self.assertEqual([row["line"] for row in lines if row["stream"] == "out"],
+                         ["out 1", "out 2", "out 3"])
+        self.assertEqual([row["line"] for row in lines if row["stream"] == "err"], ["bad"])
+        page = self.server.get("/v1/jobs/1/logs?limit=1")
+        rest = self.server.get(f"/v1/jobs/1/logs?after={page['next']}")["lines"]
+        self.assertEqual(page["lines"] + rest, lines)
+
+    def test_cancel_and_drain(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        self.assertEqual(self.server.submit(job("long"))[0], 201)
+        self.server.wait_for("a running job",
+                             lambda: self.server.get("/v1/jobs/1")["state"] == "running")
+        node = self.server.get("/v1/nodes")["nodes"][0]["node"]
+        self.assertEqual(self.server.ask("POST", f"/v1/nodes/{node}/drain")[:2], (200, "{}"))
+        self.server.wait_for("another node", lambda: node not in
+                             [row["node"] for row in self.server.get("/v1/nodes")["nodes"]])
+        self.assertEqual(self.server.ask("POST", "/v1/jobs/1/cancel")[:2], (200, "{}"))
+        self.assertEqual(self.server.get("/v1/jobs/1")["state"], "cancelled")
+        self.assertEqual(self.server.get("/v1/jobs/1/why?limit=1")["decisions"][0]["reason"],
+                         "CANCELLED")
+
+
 class Metrics(Case):
     def test_the_page_is_what_prometheus_reads(self):
         self.server.start()

@@ -64,11 +64,9 @@ static void reprice(pool *p, uint32_t slot)
         (after == SLOT_NONE || goes_before(p, slot, after)))
         return; /* prices mostly move between their neighbours */
     struct market *market = market_of(p, o->region_index, o->model);
-    uint32_t near = o->market_link.next;
     list_remove(&market->offers, CHAIN(p->offers, market_link), slot);
     if (o->idle_listed) list_remove(&market->idle_offers, CHAIN(p->offers, idle_link), slot);
-    o->unit_usd_micros = unit;
-    insert_sorted(p, &market->offers, CHAIN(p->offers, market_link), slot, near);
+    insert_sorted(p, &market->offers, CHAIN(p->offers, market_link), slot, after);
     if (o->idle_listed)
         insert_sorted(p, &market->idle_offers, CHAIN(p->offers, idle_link), slot, SLOT_NONE);
 }

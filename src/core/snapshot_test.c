@@ -183,7 +183,6 @@ static void ill_formed_events_are_named(void **state)
         {{.kind = POOL_EVENT_TICK, .version = 9}, "version"},
         {{.kind = POOL_EVENT_TICK, .seq = UINT64_MAX}, "sequence"},
         {{.kind = POOL_EVENT_TICK, .now_us = -1}, "time"},
-        {{.kind = POOL_EVENT_TICK, .u.bytes = {[100] = 1}}, "unused"},
         {{.kind = POOL_EVENT_MODEL_DEFINED}, "ncu"},
         {{.kind = POOL_EVENT_OFFER_CHANGED, .u.offer_changed = {.offer_id = 1, .region = 1}},
          "capacity"},

@@ -220,19 +220,19 @@ static void survivors_end_with_the_bits_of_one_worker(void **state)
     standalone_hash(expected);
     agent_init(&agent);
     for (int i = 0; i < 4; i++) start_worker(&agent);
-    serve_until(&agent, 5, 30000);
+    serve_until(&agent, 5, 120000);
     kill(agent.worker[2].pid, SIGKILL);
-    serve_until(&agent, 10, 30000);
+    serve_until(&agent, 10, 120000);
     start_worker(&agent);
     start_worker(&agent);
     kill(agent.worker[0].pid, SIGKILL); /* the leader */
-    serve_until(&agent, 18, 30000);
+    serve_until(&agent, 18, 120000);
     send_line(&agent.worker[1], "{\"t\":\"leave\",\"reason\":\"price\",\"deadline_ms\":3000}\n");
     start_worker(&agent);
-    serve_until(&agent, 26, 30000);
+    serve_until(&agent, 26, 120000);
     kill(agent.worker[3].pid, SIGKILL);
     kill(agent.worker[4].pid, SIGTERM);
-    serve_until(&agent, STEPS, 60000);
+    serve_until(&agent, STEPS, 120000);
     assert_string_equal(agent.hash, expected);
     for (int step = 0; step < STEPS; step++) assert_true(agent.step_seen[step]);
     assert_true(WIFSIGNALED(agent.worker[0].exit_status));
@@ -256,12 +256,12 @@ static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
     agent.extra[2] = variable;
     agent.extra[3] = "SHOAL_CHECKPOINT_EVERY=5";
     for (int i = 0; i < 4; i++) start_worker(&agent);
-    serve_until(&agent, 23, 30000);
+    serve_until(&agent, 23, 120000);
     assert_true(agent.saved_step >= 5);
     for (uint32_t i = 0; i < agent.worker_count; i++) kill(agent.worker[i].pid, SIGKILL);
-    serve_until(&agent, STEPS, 30000);
+    serve_until(&agent, STEPS, 120000);
     for (int i = 0; i < 3; i++) start_worker(&agent);
-    serve_until(&agent, STEPS, 60000);
+    serve_until(&agent, STEPS, 120000);
     assert_string_equal(agent.hash, expected);
     assert_int_equal(agent.saved_step, STEPS);
     assert_int_equal(agent.done_count, 3);
@@ -283,7 +283,7 @@ static void a_wrong_token_is_refused(void **state)
     serve_until(&agent, STEPS, 1500);
     assert_int_equal(agent.last_step, -1); /* the gang of three never comes together */
     for (uint32_t i = 0; i < agent.worker_count; i++) kill(agent.worker[i].pid, SIGKILL);
-    serve_until(&agent, STEPS, 30000);
+    serve_until(&agent, STEPS, 120000);
 }
 
 int main(int argc, char **argv)

@@ -141,12 +141,13 @@ static void do_manifest(struct saver *saver)
     if (written) {
         saver->complained = false;
         saver_trust(saver, saver->manifest.step);
-        ckpt_prune(saver->job->checkpoint_dir, saver->manifest.step, saver->trusted, TRUSTED);
     } else {
         complain(saver, &error);
         if (!is_in_place(saver, &saver->manifest)) abandon(saver, &saver->manifest);
     }
-    saver->hooks.on_manifest(saver->hooks.self, written, saver->manifest.step);
+    uint64_t step = saver->manifest.step; /* the hook may bring the next order */
+    saver->hooks.on_manifest(saver->hooks.self, written, step);
+    if (written) ckpt_prune(saver->job->checkpoint_dir, step, saver->trusted, TRUSTED);
 }
 
 static void *run(void *self)

@@ -409,7 +409,9 @@ int shoal_close(struct shoal *shoal)
     }
     unlock(shoal);
     saver_stop(shoal->saver); /* its last result may still be owed to the leader */
+    lock(shoal);
     shoal->saver = NULL;
+    unlock(shoal);
     net_stop(shoal->net);
     if (done) {
         printf("weights sha256 %s\n", shoal->weights_sha256);

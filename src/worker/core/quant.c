@@ -169,11 +169,33 @@ static double odd_quotient(int64_t value, uint32_t slots, int *ret_shift)
 
 static float mean_of(int64_t sum, int scale, uint32_t slots)
 {
-    if ((slots & (slots - 1)) == 0)
-        return (float)(odd_double(sum) * power_of_two(scale - __builtin_ctz(slots)));
     int shift;
     double quotient = odd_quotient(sum, slots, &shift);
     return (float)(quotient * power_of_two(scale - shift));
+}
+
+/* Are all sums below 2^51 in size? Then adding the magic bits makes each an exact double. */
+static bool sums_are_small(const int64_t *sum, uint64_t count)
+{
+    uint64_t bits = 0;
+    for (uint64_t i = 0; i < count; i++) bits |= (uint64_t)(sum[i] ^ -(int64_t)(sum[i] < 0));
+    return bits >> 51 == 0;
+}
+
+static void scale_sums(const int64_t *restrict sum, uint64_t count, double unit,
+                       float *restrict ret_mean)
+{
+    const int64_t zero = bits_of_double(magic);
+    if (!sums_are_small(sum, count)) {
+        for (uint64_t i = 0; i < count; i++) ret_mean[i] = (float)(odd_double(sum[i]) * unit);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t bits = sum[i] + zero;
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        ret_mean[i] = (float)((value - magic) * unit);
+    }
 }
 
 static float special_of(uint8_t kinds, float finite)
@@ -198,12 +220,10 @@ void quant_mean(const int64_t *sum, const uint8_t *special, uint64_t count, int1
     ASSERT(slots > 0);
     ASSERT(slots <= QUANT_SLOTS_MAX);
     int exponent = scale == QUANT_SCALE_UNSET ? 0 : scale; /* unset: every sum is 0 */
-    if ((slots & (slots - 1)) == 0) {
-        double unit = power_of_two(exponent - __builtin_ctz(slots));
-        for (uint64_t i = 0; i < count; i++) ret_mean[i] = (float)(odd_double(sum[i]) * unit);
-    } else {
+    if ((slots & (slots - 1)) == 0)
+        scale_sums(sum, count, power_of_two(exponent - __builtin_ctz(slots)), ret_mean);
+    else
         for (uint64_t i = 0; i < count; i++) ret_mean[i] = mean_of(sum[i], exponent, slots);
-    }
     if (special == NULL) return;
     for (uint64_t i = 0; i < count; i++) ret_mean[i] = special_of(special[i], ret_mean[i]);
 }

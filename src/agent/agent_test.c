@@ -269,6 +269,16 @@ static void test_batch_ends(void **state)
     }
 }
 
+static void test_worker_leaves_nobody_behind(void **state)
+{
+    struct fixture *f = *state;
+    run_script(f, "sleep 60 & echo \"pid $!\"; exit 0", 0);
+    start_agent(f, "15000");
+    wait_gone(wait_pid(f)); /* while the agent lives on */
+    struct agent_report report = wait_phase(f, WORKER_PHASE_FINISHED);
+    agent_report_close(&report);
+}
+
 static void test_failure_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -574,6 +584,7 @@ int main(int argc, char **argv)
         TEST(reports_what_it_is),
         TEST(worker_joins_and_finishes),
         TEST(batch_ends),
+        TEST(worker_leaves_nobody_behind),
         TEST(failure_is_told),
         TEST(command_that_is_not_there),
         TEST(peers_are_passed_on),

@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TOKEN_FILE_BYTES_MAX = 4096, STRAY_ROUNDS_MAX = 200 };
+enum { TOKEN_FILE_BYTES_MAX = 4096, SERVER_FILE_BYTES_MAX = 4096, STRAY_ROUNDS_MAX = 200 };
 
 static uint32_t running_count(const struct agent *agent)
 {
@@ -87,8 +88,8 @@ void agent_leave(struct agent *agent, const char *reason, int64_t now_us)
 static void expire(struct agent *agent, int64_t now_us)
 {
     log_line(LOG_ERROR, "agent", "the lease has ended, stopping everything",
-             "server=%s lease_ms=%" PRId64 " workers=%u", agent->options.server_url,
-             agent->lease_ms, running_count(agent));
+             "server=%s lease_ms=%" PRId64 " workers=%u", agent->server_url, agent->lease_ms,
+             running_count(agent));
     agent->mode = AGENT_EXPIRES;
     for (uint32_t i = 0; i < agent->worker_count; i++) {
         struct worker *worker = agent->workers[i];
@@ -97,25 +98,91 @@ static void expire(struct agent *agent, int64_t now_us)
     }
 }
 
+/* ---- the way to the server ---- */
+
+static void on_answer(void *self, long status, const char *body, size_t bytes,
+                      const char *sentence);
+
+static bool read_token(const char *file, char *ret_token, size_t bytes, struct error *ret_error)
+{
+    char *text;
+    size_t count;
+    if (!io_read_file(file, TOKEN_FILE_BYTES_MAX, &text, &count, ret_error))
+        return error_prefix(ret_error, "agent token");
+    size_t length = strcspn(text, " \t\r\n");
+    bool good = length > 0 && length < bytes;
+    if (good) (void)snprintf(ret_token, bytes, "%.*s", (int)length, text);
+    memset(text, 0, count);
+    mem_free(text);
+    return good || error_set(ret_error,
+                             "%s: holds no token; copy the file agent-token of the "
+                             "server's data folder",
+                             file);
+}
+
+static bool open_link(struct agent *agent, const char *url, struct error *ret_error)
+{
+    char token[512];
+    size_t length = strlen(url);
+    while (length > 0 && url[length - 1] == '/') length--;
+    if (length == 0 || length >= sizeof agent->server_url)
+        return error_set(ret_error, "--server %.100s: expected http://HOST:PORT", url);
+    if (!read_token(agent->options.token_file, token, sizeof token, ret_error)) return false;
+    char *address =
+        mem_printf("%.*s/v1/agents/%" PRIu64 "/report", (int)length, url, agent->options.node_key);
+    if (address == NULL) return error_set(ret_error, "out of memory");
+    struct link *link = link_open(agent->loop, address, token, on_answer, agent, ret_error);
+    memset(token, 0, sizeof token);
+    mem_free(address);
+    if (link == NULL) return false;
+    link_close(agent->link);
+    agent->link = link;
+    (void)snprintf(agent->server_url, sizeof agent->server_url, "%.*s", (int)length, url);
+    return true;
+}
+
+/* A server that was started again may listen elsewhere. */
+static void follow_server(struct agent *agent)
+{
+    char *text;
+    size_t bytes;
+    if (agent->options.server_file == NULL) return;
+    if (!io_read_file(agent->options.server_file, SERVER_FILE_BYTES_MAX, &text, &bytes,
+                      /* ret_error */ NULL))
+        return; /* being written, or gone: the next try looks again */
+    json_t *object = json_loadb(text, bytes, 0, NULL);
+    mem_free(text);
+    const char *url = json_string_value(json_object_get(object, "url"));
+    struct error error;
+    if (url != NULL && strcmp(url, agent->server_url) != 0) {
+        if (open_link(agent, url, &error)) {
+            agent->retry_ms = 0;
+            log_line(LOG_INFO, "agent", "the server has moved", "server=%s", agent->server_url);
+        } else
+            log_line(LOG_WARN, "agent", "cannot follow the server", "%s", error.text);
+    }
+    json_decref(object);
+}
+
 /* ---- answers of the server ---- */
 
 static void note_no_answer(struct agent *agent, const char *sentence, int64_t now_us)
 {
     agent->retry_ms = agent->retry_ms == 0 ? agent->report_ms : 2 * agent->retry_ms;
     if (agent->retry_ms > AGENT_RETRY_MS_MAX) agent->retry_ms = AGENT_RETRY_MS_MAX;
+    follow_server(agent);
     agent->next_report_us = now_us + agent->retry_ms * 1000;
     if (agent->said_unreachable) return;
     agent->said_unreachable = true;
     log_line(LOG_WARN, "agent", "no answer from the server, trying again until the lease ends",
-             "server=%s left_ms=%" PRId64 " why=\"%s\"", agent->options.server_url,
+             "server=%s left_ms=%" PRId64 " why=\"%s\"", agent->server_url,
              (agent->lease_until_us - now_us) / 1000, sentence);
 }
 
 static void note_answer(struct agent *agent, int64_t now_us)
 {
     if (agent->said_unreachable)
-        log_line(LOG_INFO, "agent", "the server answers again", "server=%s",
-                 agent->options.server_url);
+        log_line(LOG_INFO, "agent", "the server answers again", "server=%s", agent->server_url);
     agent->said_unreachable = false;
     agent->retry_ms = 0;
     agent->lease_until_us = now_us + agent->lease_ms * 1000;
@@ -126,7 +193,7 @@ static void refuse_token(struct agent *agent, long status)
     fprintf(stderr,
             "shoal agent: %s: the server refuses the token of %s (HTTP %ld); give --token-file "
             "the file agent-token of the server's data folder\n",
-            agent->options.server_url, agent->options.token_file, status);
+            agent->server_url, agent->options.token_file, status);
     end(agent, 1);
 }
 
@@ -272,23 +339,6 @@ static void on_stop_signal(uv_signal_t *signal, int number)
 
 /* ---- start ---- */
 
-static bool read_token(const char *file, char *ret_token, size_t bytes, struct error *ret_error)
-{
-    char *text;
-    size_t count;
-    if (!io_read_file(file, TOKEN_FILE_BYTES_MAX, &text, &count, ret_error))
-        return error_prefix(ret_error, "agent token");
-    size_t length = strcspn(text, " \t\r\n");
-    bool good = length > 0 && length < bytes;
-    if (good) (void)snprintf(ret_token, bytes, "%.*s", (int)length, text);
-    memset(text, 0, count);
-    mem_free(text);
-    return good || error_set(ret_error,
-                             "%s: holds no token; copy the file agent-token of the "
-                             "server's data folder",
-                             file);
-}
-
 static bool make_data_dir(struct agent *agent, struct error *ret_error)
 {
     const struct agent_options *options = &agent->options;
@@ -306,22 +356,6 @@ static bool make_data_dir(struct agent *agent, struct error *ret_error)
     (void)snprintf(agent->data_dir, sizeof agent->data_dir, "%s", real);
     free(real);
     return true;
-}
-
-static bool open_link(struct agent *agent, struct error *ret_error)
-{
-    char token[512];
-    if (!read_token(agent->options.token_file, token, sizeof token, ret_error)) return false;
-    const char *url = agent->options.server_url;
-    size_t length = strlen(url);
-    while (length > 0 && url[length - 1] == '/') length--;
-    char *address =
-        mem_printf("%.*s/v1/agents/%" PRIu64 "/report", (int)length, url, agent->options.node_key);
-    if (address == NULL) return error_set(ret_error, "out of memory");
-    agent->link = link_open(agent->loop, address, token, on_answer, agent, ret_error);
-    memset(token, 0, sizeof token);
-    mem_free(address);
-    return agent->link != NULL;
 }
 
 static void start_loop(struct agent *agent)
@@ -344,7 +378,7 @@ static void start_loop(struct agent *agent)
     (void)uv_signal_start(&agent->term_signal, on_stop_signal, SIGTERM);
     (void)uv_signal_start(&agent->int_signal, on_stop_signal, SIGINT);
     log_line(LOG_INFO, "agent", "started", "node=%" PRIu64 " server=%s device=\"%s\" devices=%u%s",
-             agent->options.node_key, agent->options.server_url, agent->options.device_model,
+             agent->options.node_key, agent->server_url, agent->options.device_model,
              agent->options.device_count,
              agent->options.emulate_slot_us > 0 ? " speed=emulated" : "");
 }
@@ -353,7 +387,7 @@ static int run(struct agent *agent, uv_loop_t *loop)
 {
     struct error error;
     agent->loop = loop;
-    if (!make_data_dir(agent, &error) || !open_link(agent, &error)) {
+    if (!make_data_dir(agent, &error) || !open_link(agent, agent->options.server_url, &error)) {
         fprintf(stderr, "shoal agent: %s\n", error.text);
         return 1;
     }

@@ -39,6 +39,7 @@ struct agent {
     uv_timer_t timer;
     uv_signal_t child_signal, term_signal, int_signal;
     struct link *link;
+    char server_url[512]; /* where the link goes: --server, or what --server-file said last */
     char data_dir[1024], started[25];
     enum agent_mode mode;
     int exit_status;

@@ -28,7 +28,7 @@ enum { JOB = 3, WORKER = 7, WAIT_MS = 15000 };
 
 struct fixture {
     struct fake_server *server;
-    char dir[64], token[96], errors[96], url[64];
+    char dir[64], token[96], errors[96], server_file[96], url[64];
     pid_t agent;
 };
 
@@ -40,6 +40,7 @@ static int setup(void **state)
     assert_non_null(mkdtemp(f->dir));
     (void)snprintf(f->token, sizeof f->token, "%s/token", f->dir);
     (void)snprintf(f->errors, sizeof f->errors, "%s/stderr", f->dir);
+    (void)snprintf(f->server_file, sizeof f->server_file, "%s/server.json", f->dir);
     FILE *file = fopen(f->token, "w");
     assert_non_null(file);
     fputs("secret-of-the-agents\n", file);
@@ -60,7 +61,7 @@ static void start_agent(struct fixture *f, const char *lease_ms)
     (void)execl(agent_program, agent_program, "--server", f->url, "--token-file", f->token,
                 "--node", "42", "--device", "H100", "--zone", "aurora/east-a", "--vram-mib",
                 "81920", "--emulate-slot-us", "1000", "--data", f->dir, "--lease-ms", lease_ms,
-                (char *)NULL);
+                "--server-file", f->server_file, (char *)NULL);
     _exit(99);
 }
 
@@ -531,6 +532,25 @@ static void test_progress_survives_a_server_restart(void **state)
     agent_report_close(&report);
 }
 
+static void test_server_comes_back_elsewhere(void **state)
+{
+    struct fixture *f = *state;
+    run_script(f, "echo \"pid $$\"; exec sleep 60", 32);
+    start_agent(f, "15000");
+    pid_t pid = wait_pid(f);
+    struct fake_server *other = fake_server_open(0);
+    FILE *file = fopen(f->server_file, "w");
+    assert_non_null(file);
+    fprintf(file, "{\"url\":\"http://127.0.0.1:%u\",\"pid\":1}\n", fake_server_port(other));
+    fclose(file);
+    fake_server_close(f->server);
+    f->server = other;
+    run_script(f, "exit 1", 32); /* what it runs does not matter: the worker runs already */
+    struct agent_report report = wait_phase(f, WORKER_PHASE_STARTING);
+    agent_report_close(&report);
+    assert_int_equal(kill(pid, 0), 0);
+}
+
 static bool has_logs_after(const struct agent_report *report, void *argument)
 {
     return report->logs_after == *(const uint64_t *)argument && report->log_count == 1;
@@ -600,6 +620,7 @@ int main(int argc, char **argv)
         TEST(nobody_there),
         TEST(garbage_changes_nothing),
         TEST(progress_survives_a_server_restart),
+        TEST(server_comes_back_elsewhere),
         TEST(logs_are_acknowledged),
         TEST(flood_is_bounded_and_said),
     };

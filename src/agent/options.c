@@ -8,24 +8,27 @@ enum { DEVICES_MAX = 64, VRAM_MIB_MAX = 4 << 20, LEASE_MS_DEFAULT = 15000 };
 
 static void print_usage(void)
 {
-    fputs("usage: shoal agent --server URL --token-file FILE --node KEY [OPTION...]\n"
-          "Runs the jobs' workers on this machine. Drivers start it; you need it by hand only on\n"
-          "machines that no driver makes.\n"
-          "  --server URL       where the server listens\n"
-          "  --token-file FILE  the agent token (agent-token in the server's data folder)\n"
-          "  --node KEY         number of the node the server knows this machine by\n"
-          "  --device MODEL     device model of the catalog; without it: the processor's name\n"
-          "  --devices N        how many (default 1)\n"
-          "  --vram-mib M       memory of one device\n"
-          "  --zone Z           zone the machine is in, for the workers\n"
-          "  --data DIR         status pages go here (default: a new folder under /tmp)\n"
-          "  --lease-ms N       stop everything when the server is silent this long (15000, until\n"
-          "                     the server says otherwise)\n"
-          "  --emulate-slot-us N  make each slot take at least this long (driver local only)\n"
-          "example:\n"
-          "  shoal agent --server http://127.0.0.1:7070 --token-file shoal-data/agent-token "
-          "--node 7\n",
-          stdout);
+    fputs(
+        "usage: shoal agent --server URL --token-file FILE --node KEY [OPTION...]\n"
+        "Runs the jobs' workers on this machine. Drivers start it; you need it by hand only on\n"
+        "machines that no driver makes.\n"
+        "  --server URL       where the server listens\n"
+        "  --token-file FILE  the agent token (agent-token in the server's data folder)\n"
+        "  --node KEY         number of the node the server knows this machine by\n"
+        "  --server-file FILE  server.json of a server on this machine: when it does not answer,\n"
+        "                     its new address is looked up there\n"
+        "  --device MODEL     device model of the catalog; without it: the processor's name\n"
+        "  --devices N        how many (default 1)\n"
+        "  --vram-mib M       memory of one device\n"
+        "  --zone Z           zone the machine is in, for the workers\n"
+        "  --data DIR         status pages go here (default: a new folder under /tmp)\n"
+        "  --lease-ms N       stop everything when the server is silent this long (15000, until\n"
+        "                     the server says otherwise)\n"
+        "  --emulate-slot-us N  make each slot take at least this long (driver local only)\n"
+        "example:\n"
+        "  shoal agent --server http://127.0.0.1:7070 --token-file shoal-data/agent-token "
+        "--node 7\n",
+        stdout);
 }
 
 /* "model name : X" of /proc/cpuinfo, or "cpu". */
@@ -79,6 +82,7 @@ static bool take(int option, const char *name, const char *value, struct agent_o
     switch (option) {
     case 's': options->server_url = value; return true;
     case 't': options->token_file = value; return true;
+    case 'f': options->server_file = value; return true;
     case 'z': options->zone = value; return true;
     case 'd': options->data_dir = value; return true;
     case 'n': return take_key(value, &options->node_key, ret_error);
@@ -105,6 +109,7 @@ enum agent_options_result agent_options_parse(int argc, char **argv,
 {
     static const struct option names[] = {
         {"server", required_argument, NULL, 's'},
+        {"server-file", required_argument, NULL, 'f'},
         {"token-file", required_argument, NULL, 't'},
         {"node", required_argument, NULL, 'n'},
         {"device", required_argument, NULL, 'm'},

@@ -41,6 +41,9 @@ static bool make_folders(struct local *local, const struct driver_options *optio
     (void)snprintf(local->nodes_dir, sizeof local->nodes_dir, "%.900s/nodes", local->dir);
     (void)snprintf(local->history_file, sizeof local->history_file, "%.900s/history.jsonl",
                    local->dir);
+    const char *slash = strrchr(local->dir, '/'); /* the data folder is the one above */
+    (void)snprintf(local->server_file, sizeof local->server_file, "%.*s/server.json",
+                   (int)(slash - local->dir), local->dir);
     return io_make_dirs(local->nodes_dir, ret_error);
 }
 

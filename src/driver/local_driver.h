@@ -29,6 +29,7 @@ struct local {
     uv_timer_t timer;
     struct local_world world;
     char dir[LOCAL_PATH_BYTES], nodes_dir[LOCAL_PATH_BYTES], history_file[LOCAL_PATH_BYTES];
+    char server_file[LOCAL_PATH_BYTES]; /* where the agents find a server that has moved */
     char *server_url, *agent_token_file, *program; /* program: NULL = the running one */
     struct driver_model models[LOCAL_OFFERS_MAX];  /* by offer; name is not used */
     struct local_node *nodes;

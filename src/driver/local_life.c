@@ -182,6 +182,7 @@ static void boot(struct local *local, struct local_node *node, int64_t now_us)
     const struct local_machine_plan plan = {
         .program = local->program,
         .server_url = local->server_url,
+        .server_file = local->server_file,
         .agent_token_file = local->agent_token_file,
         .dir = dir,
         .model = offer->model,

@@ -229,6 +229,7 @@ static void fill_args(struct spawn_words *words, const struct local_machine_plan
     uint32_t count = 0;
     add_option(words, &count, words->program, "agent");
     add_option(words, &count, "--server", plan->server_url);
+    add_option(words, &count, "--server-file", plan->server_file);
     add_option(words, &count, "--token-file", plan->agent_token_file);
     add_option(words, &count, "--node", words->key);
     add_option(words, &count, "--device", plan->model);

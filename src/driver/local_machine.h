@@ -25,7 +25,7 @@ struct local_machine {
 
 struct local_machine_plan {
     const char *program; /* NULL: the running binary */
-    const char *server_url, *agent_token_file;
+    const char *server_url, *server_file, *agent_token_file;
     const char *dir; /* the machine's disk, made if absent */
     const char *model, *zone;
     uint64_t node_key;

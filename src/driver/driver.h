@@ -14,7 +14,7 @@
  * Names      Providers, regions, zones and models travel as names; the host gives them numbers. The
  *            tuple of struct driver_offer_name is the identity of an offer, now and after a
  *            restart.
- * Units      _us is wall-clock microseconds (clock_wall_us); money is micro-dollars of a whole node.
+ * Units      _us is wall-clock microseconds (clock_wall_us); money is micro-dollars of a node.
  * Ownership  Strings and structs handed over are borrowed for the call, in both directions.
  *            Strings of struct driver_options are copied by open().
  * Errors     open() fails with a sentence. Later faults of a provider are answers: REFUSED with a

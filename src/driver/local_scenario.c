@@ -10,7 +10,7 @@
 
 #define HOUR_US             INT64_C(3600000000)
 #define YEAR_US             (365 * 24 * HOUR_US)
-#define PRICE_MAX           INT64_C(1000000000) /* $1000 an hour for a node: above is a typing error */
+#define PRICE_MAX           INT64_C(1000000000) /* $1000 an hour: above is a mistake */
 #define DATA_FOLDER_DEFAULT "../shared/data"
 #define SPEEDUP_MAX         1000000
 

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/mem.h"
 #include "driver/driver_contract.h"
 #include "driver/local_world.h"
 #include <dirent.h>
@@ -323,6 +324,35 @@ static void test_recorded_market_takes_nodes(void **state)
     contract_close(c, true);
 }
 
+/* Every allocation of an open that fails is a sentence, and leaves nothing behind. */
+static void test_open_without_memory(void **state)
+{
+    struct world *w = *state;
+    struct contract *c = *state;
+    assert_int_equal(uv_loop_init(&c->loop), 0);
+    const struct driver_options options = {.provider = "local",
+                                           .scenario_file = w->scenario,
+                                           .data_dir = w->dir,
+                                           .server_url = "http://127.0.0.1:1",
+                                           .agent_token_file = "/nonexistent",
+                                           .models = models,
+                                           .model_count = 2,
+                                           .loop = &c->loop,
+                                           .host = contract_host(c)};
+    for (uint64_t nth = 1; c->driver == NULL; nth++) {
+        struct error error = {""};
+        assert_true(nth < 10000);
+        mem_fail_at(nth);
+        c->driver = driver_open("local", &options, &error);
+        mem_fail_at(0);
+        if (c->driver == NULL)
+            assert_true(error.text[0] != '\0');
+        else
+            assert_true(nth > 3);
+    }
+    contract_close(c, true);
+}
+
 static void test_other_scenario_is_refused(void **state)
 {
     struct world *w = *state;
@@ -370,6 +400,7 @@ int main(int argc, char **argv)
         TEST(scripted_price_comes_and_goes),
         TEST(full_disk_is_asked_again),
         TEST(recorded_market_takes_nodes),
+        TEST(open_without_memory),
         TEST(other_scenario_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* Opening and freeing the parts of a server, in the order of server_state.h.
  *
- * server_open() ends with everything but the loop running; on failure it has freed what it opened,
- * except handles of a loop that never ran (the process ends). server_free() frees what has no
- * handles in the loop, after the loop has ended.
+ * server_open() ends with everything but the loop running; on failure it leaves what it opened to
+ * server.c, which closes in the order of a stop. server_free() frees what has no handles in the
+ * loop, after the loop has ended.
  */
 #ifndef SHOAL_SERVER_OPEN_H
 #define SHOAL_SERVER_OPEN_H

@@ -23,6 +23,7 @@ static void on_loop_part_closed(void *arg)
 
 static void close_small_handles(struct server *s)
 {
+    if (!s->has_small_handles) return; /* the start failed before them */
     uv_close((uv_handle_t *)&s->signals[0], NULL);
     uv_close((uv_handle_t *)&s->signals[1], NULL);
     uv_close((uv_handle_t *)&s->sweep, NULL);
@@ -81,17 +82,31 @@ static void on_sweep(uv_timer_t *timer)
 static bool start_small_handles(struct server *s, struct error *ret_error)
 {
     static const int numbers[] = {SIGTERM, SIGINT};
+    (void)uv_timer_init(&s->loop, &s->sweep); /* these inits always work */
+    (void)uv_signal_init(&s->loop, &s->signals[0]);
+    (void)uv_signal_init(&s->loop, &s->signals[1]);
+    s->has_small_handles = true;
     for (int i = 0; i < 2; i++) {
-        (void)uv_signal_init(&s->loop, &s->signals[i]); /* the loop is set up for signals */
         s->signals[i].data = s;
         int failed = uv_signal_start(&s->signals[i], on_signal, numbers[i]);
         if (failed != 0)
             return error_set(ret_error, "cannot watch for signals: %s", uv_strerror(failed));
     }
-    (void)uv_timer_init(&s->loop, &s->sweep); /* always works */
     s->sweep.data = s;
     (void)uv_timer_start(&s->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     return true;
+}
+
+/* A start that failed half way: closes what was opened, in the same order as a stop. */
+static void abandon(struct server *s)
+{
+    s->is_stopping = s->keep_nodes = true;
+    if (s->http != NULL)
+        http_close(s->http, on_http_closed, s);
+    else if (s->stream != NULL)
+        on_providers_closed(s);
+    (void)uv_run(&s->loop, UV_RUN_DEFAULT);
+    server_free(s);
 }
 
 static int run(struct server *s, const struct server_options *options)
@@ -100,7 +115,8 @@ static int run(struct server *s, const struct server_options *options)
     s->keep_nodes = options->keep_nodes;
     if (!server_open(s, options, &error) || !start_small_handles(s, &error)) {
         fprintf(stderr, "shoal server: %s\n", error.text);
-        return 1; /* the process ends: the system closes what is open */
+        abandon(s);
+        return 1;
     }
     printf("shoal server: %s data=%s seq=%" PRIu64 " replayed=%" PRIu64 " restart_ms=%" PRId64 "\n",
            http_url(s->http), s->dir, pool_last_seq(s->pool), s->events_replayed,

@@ -46,7 +46,7 @@ struct server {
     uv_timer_t sweep;
     int64_t started_us, restart_us; /* monotonic; how long opening the journal took */
     uint64_t events_replayed;
-    bool is_stopping, keep_nodes;
+    bool is_stopping, keep_nodes, has_small_handles;
 };
 
 /* For view_json.h. */

@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-PROGRAM = os.environ.get("SHOAL", "build/shoal")
+PROGRAM = os.path.abspath(os.environ.get("SHOAL", "build/shoal"))
 WAIT_S = 30
 
 MARKET = """

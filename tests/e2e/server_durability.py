@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import unittest
 
-from served import Case, job, main
+from served import PROGRAM, Case, job, main
 
 
 class LostSubmissions(Case):
@@ -85,6 +85,65 @@ class Restart(Case):
         self.server.kill()
         self.server.start()
         self.assertEqual(self.server.get("/v1/jobs/1")["name"], "a")
+
+
+TRAINING = """
+name: training
+kind: elastic
+needs: {devices: {min: 2, max: 3}}
+elastic: {slots: 8, steps: 40, checkpoint_every: 10}
+run:
+  command: [PROGRAM, --data, TEXT]
+  env: {OPENBLAS_NUM_THREADS: "1"}
+  dir: /
+"""
+
+
+class Training(Case):
+    """An elastic job on emulated machines."""
+
+    market = """
+seed: 3
+emulate: {slot_ms_at_1_ncu: 10}
+zones:
+  aurora/east-a: {region: east, notice: 0s, boot: {min: 0.05s, max: 0.1s}}
+offers:
+  - {zone: aurora/east-a, model: A10, devices: 1, kind: on_demand, on_demand: 1.00, stock: 3}
+"""
+
+    def test_kills_of_the_server_lose_no_step_and_no_worker(self):
+        text = os.path.join(self.server.dir, "text")
+        with open(text, "w") as file:
+            file.writelines(f"{i} times {i} makes {i * i}.\n" for i in range(10000))
+        with open(os.path.join(self.server.dir, "market.yaml"), "w") as file:
+            file.write(self.market)
+        program = os.path.join(os.path.dirname(PROGRAM), "examples/lm/lm")
+        self.server.start()
+        self.server.wait_for_offers()
+        status, answer = self.server.submit(
+            TRAINING.replace("PROGRAM", program).replace("TEXT", text))
+        self.assertEqual(status, 201, answer)
+        for step in (5, 15, 25):
+            self.server.wait_for(f"step {step}", lambda: self.steps()[-1:] >= [step])
+            workers = self.workers()
+            self.server.kill()
+            self.server.start()
+            self.assertEqual(self.workers(), workers)
+        self.server.wait_for("the end", lambda: self.server.get("/v1/jobs/1")["state"] == "done")
+        self.assertEqual(self.steps(), list(range(40)))
+        rows = self.server.get("/v1/jobs/1/progress")["steps"]
+        for row in rows:
+            masks = [int(worker["slots"], 16) for worker in row["workers"]]
+            self.assertEqual(sum(masks), 0xff, "each slot of a step belongs to one worker")
+        kinds = {d["kind"] for d in self.server.get("/v1/jobs/1/why")["decisions"]}
+        self.assertNotIn("lost", kinds)
+
+    def steps(self):
+        return [row["step"] for row in self.server.get("/v1/jobs/1/progress")["steps"]]
+
+    def workers(self):
+        return {lease["worker"] for node in self.server.get("/v1/nodes")["nodes"]
+                for lease in node["leases"]}
 
 
 class Keys(Case):

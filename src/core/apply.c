@@ -68,10 +68,7 @@ static void observe_end(pool *p, uint32_t slot, const struct pool_event *event,
     }
     if (n->state != NODE_RELEASING)
         node_lose(p, slot, loss_reason(n, event->u.node_observed.reason), /* a */ 0, out);
-    else if (!gone && !n->release_sent)
-        return;
     if (!gone && !n->release_sent) return; /* an old list may lack it: ask before believing */
-    if (n->phase == 0) n->phase = event->u.node_observed.phase;
     node_end(p, slot, event->u.node_observed.billed_usd_micros, out);
 }
 

@@ -4,7 +4,7 @@
  *            steps it; the simulator makes them up; replay reads them back. So an event must hold
  *            all that a decision needs: configuration (models, pools, offers) enters as events too.
  * Rules      seq = previous + 1; now_us never decreases; a record's unused bytes are written as zero
- *            and looked at by nobody (initialising a union clears one member only); values are frozen
+ *            and not looked at by the core (initialising a union clears one member only); values are frozen
  *            once journaled (new kinds at the end, POOL_CORE_VERSION raised when meaning changes).
  * Levels     Observations are levels, not edges: "node 7 is UP", believed until its lease ends. The
  *            same event twice changes nothing the second time; a lost one is repaired by the next.

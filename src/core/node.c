@@ -281,9 +281,8 @@ void node_end(pool *p, uint32_t slot, int64_t billed_usd_micros, struct pool_out
     ledger_bill(p, slot, billed_usd_micros, out);
     while (n->leases.head != SLOT_NONE) lease_drop(p, n->leases.head);
     if (n->offer != SLOT_NONE) {
-        struct offer *o = &p->offers[n->offer];
-        if (n->phase == 0 && o->taken_count > 0) o->taken_count--;
-        list_remove(&o->nodes, CHAIN(p->nodes, offer_link), slot);
+        list_remove(&p->offers[n->offer].nodes, CHAIN(p->nodes, offer_link), slot);
+        offer_give_back(p, n->offer);
     }
     n->state = 0;
     n->agent_joined = 0;

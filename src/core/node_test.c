@@ -66,7 +66,6 @@ static void keys_are_of_this_incarnation_and_never_used_again(void **state)
         last = key;
         bench_node(&b, key, NODE_PHASE_UP);
         bench_node_full(&b, key, NODE_PHASE_GONE, NODE_REASON_PREEMPTED, 0, (int64_t)i);
-        bench_offer(&b, spot); /* the stock is told anew */
     }
     bench_close(&b);
 }
@@ -174,6 +173,22 @@ static void absent_before_the_order_arrived_is_not_believed(void **state)
     assert_int_equal(bench_nodes(&b, NODE_ORDERED, NULL), 1);
     bench_cancel(&b, 1);
     assert_int_equal(bench_nodes(&b, NODE_RELEASING, NULL), 1);
+    bench_node(&b, key, NODE_PHASE_ABSENT);
+    assert_int_equal(bench_nodes(&b, NODE_RELEASING, NULL), 0);
+    bench_close(&b);
+}
+
+static void absent_about_a_node_that_runs_is_asked_back_before_it_is_believed(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, 1);
+    uint64_t key = last_ordered(&b);
+    bench_raise(&b);
+    bench_node(&b, key, NODE_PHASE_ABSENT); /* perhaps a list made before it ran */
+    assert_int_equal(b.said[DECISION_LOST][REASON_PREEMPTED], 1);
+    assert_int_equal(bench_nodes(&b, NODE_RELEASING, NULL), 1);
+    assert_int_equal(bench_command(&b, POOL_COMMAND_RELEASE_NODE, 0)->node_key, key);
     bench_node(&b, key, NODE_PHASE_ABSENT);
     assert_int_equal(bench_nodes(&b, NODE_RELEASING, NULL), 0);
     bench_close(&b);
@@ -345,6 +360,7 @@ int main(void)
         cmocka_unit_test(a_silent_agent_is_lost_but_the_node_is_paid_until_it_is_gone),
         cmocka_unit_test(late_answers_about_ended_nodes_meet_a_release),
         cmocka_unit_test(absent_before_the_order_arrived_is_not_believed),
+        cmocka_unit_test(absent_about_a_node_that_runs_is_asked_back_before_it_is_believed),
         cmocka_unit_test(after_a_restart_everything_is_asked_again),
         cmocka_unit_test(failing_workers_are_restarted_until_it_is_too_often),
         cmocka_unit_test(a_worker_nobody_wants_is_stopped),

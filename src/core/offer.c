@@ -129,6 +129,14 @@ void offer_run(pool *p, uint32_t slot, struct pool_output *out)
     offer_improve(p, slot);
 }
 
+void offer_give_back(pool *p, uint32_t slot)
+{
+    struct offer *o = &p->offers[slot];
+    if (o->taken_count == 0) return;
+    o->taken_count--;
+    if (offer_stock(p, o) > 0) offer_improve(p, slot);
+}
+
 void offer_refuse(pool *p, uint32_t slot, int64_t until_us)
 {
     struct offer *o = &p->offers[slot];

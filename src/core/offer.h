@@ -17,6 +17,8 @@ bool offer_is_above(const struct offer *o, uint32_t threshold_ppm); /* spot abov
 struct meter offer_meter(const struct offer *o, int64_t now_us);
 int64_t offer_due_us(const struct offer *o);
 void offer_run(pool *p, uint32_t slot, struct pool_output *out); /* its timer */
+/* A node of it ended: unless the stock was told since it was ordered, there is one more again. */
+void offer_give_back(pool *p, uint32_t slot);
 void offer_refuse(pool *p, uint32_t slot, int64_t until_us);
 /* A quota is the provider's word about all it sells in the region, not about one offer. */
 void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us);

@@ -236,6 +236,26 @@ static void a_wavering_price_does_not_make_a_job_trade(void **state)
     bench_close(&b);
 }
 
+static void an_offer_drained_for_its_price_is_not_bought_back_at_once(void **state)
+{
+    struct bench b;
+    uint64_t key;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .threshold_ppm = 700000});
+    bench_raise(&b);
+    bench_offer(&b, changed(h100_spot, 29 * USD / 10, 4));
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 1);
+    bench_live(&b, b.config.drain_us + 2 * b.config.ask_again_us);
+    assert_int_equal(bench_nodes(&b, NODE_RELEASING, &key), 1);
+    bench_node(&b, key, NODE_PHASE_GONE);
+    bench_offer(&b, changed(h100_spot, 27 * USD / 10, 4)); /* below, but not clearly */
+    assert_int_equal(b.said[DECISION_BUY][REASON_CHEAPEST], 1);
+    bench_offer(&b, changed(h100_spot, 25 * USD / 10, 4));
+    assert_int_equal(b.said[DECISION_BUY][REASON_CHEAPEST], 2);
+    bench_close(&b);
+}
+
 static void without_budget_for_both_the_replacement_waits_for_the_release(void **state)
 {
     struct bench b;
@@ -382,6 +402,7 @@ int main(void)
         cmocka_unit_test(a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices),
         cmocka_unit_test(price_above_threshold_drains_and_falls_back),
         cmocka_unit_test(a_wavering_price_does_not_make_a_job_trade),
+        cmocka_unit_test(an_offer_drained_for_its_price_is_not_bought_back_at_once),
         cmocka_unit_test(without_budget_for_both_the_replacement_waits_for_the_release),
         cmocka_unit_test(a_notice_drains_just_before_it),
         cmocka_unit_test(an_operator_empties_a_node),

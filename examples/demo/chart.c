@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TICK_PIXELS_X = 90, TICK_PIXELS_Y = 44, TICKS_MAX = 100 };
+enum { TICK_PIXELS_X = 90, TICK_PIXELS_Y = 30, TICKS_MAX = 100 };
 
 struct chart chart_of(struct text *out, double width, double height, struct chart_range x,
                       struct chart_range y)

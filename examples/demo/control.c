@@ -100,22 +100,22 @@ bool control_run(const struct stage *stage, const struct stage_options *options,
     (void)snprintf(slots, sizeof slots, "%" PRIu64, options->slots);      /* fits */
     (void)snprintf(every, sizeof every, "%u", options->checkpoint_every); /* fits */
     (void)snprintf(log, sizeof log, "%s.log", stage->control);            /* fits */
-    const char *argv[] = {stage->trainer,
-                          "--data",
-                          stage->text,
-                          "--steps",
-                          steps,
-                          "--slots",
-                          slots,
-                          "--threads",
-                          "2",
-                          "--report",
-                          "1",
-                          "--checkpoint",
-                          stage->control,
-                          "--checkpoint-every",
-                          every,
-                          NULL};
+    const char *argv[16 + STAGE_TRAINER_WORDS] = {stage->trainer,
+                                                  "--data",
+                                                  stage->text,
+                                                  "--steps",
+                                                  steps,
+                                                  "--slots",
+                                                  slots,
+                                                  "--threads",
+                                                  "2",
+                                                  "--report",
+                                                  "1",
+                                                  "--checkpoint",
+                                                  stage->control,
+                                                  "--checkpoint-every",
+                                                  every};
+    for (uint32_t i = 0; i < STAGE_TRAINER_WORDS; i++) argv[15 + i] = stage_trainer_words[i];
     int64_t began_us = clock_monotonic_us();
     struct look seen = {0};
     pid_t pid;

@@ -142,8 +142,9 @@ static void add_table(const struct record *record, const struct summary *summary
     char a[FORMAT_BYTES], b[FORMAT_BYTES], c[FORMAT_BYTES];
     add_section(page, "The bill",
                 "<small>m</small> measured, <small>e</small> at emulated prices or speeds, "
-                "<small>c</small> computed: a static cluster that is never idle and never "
-                "interrupted, at the cheapest on-demand price per NCU, which flatters it.");
+                "<small>c</small> computed: the same job on a static cluster of the swarm's "
+                "mean NCU, at its median step time, never interrupted, at the cheapest on-demand "
+                "price per NCU.");
     text_add(page, "<div class=\"wide\"><table><tr><th></th><th>swarm</th><th>static on-demand, "
                    "same NCU</th><th>one worker, undisturbed</th></tr>\n");
     (void)snprintf(c, sizeof c, "-");
@@ -158,7 +159,8 @@ static void add_table(const struct record *record, const struct summary *summary
              format_usd(a, summary->static_cost_usd_micros, 4));
     text_add(page, "<tr><td>utilization of the devices paid for</td><td>%s <small>e</small></td>",
              format_share(a, summary->utilization_ppm));
-    text_add(page, "<td>100 %% <small>c</small></td><td>-</td></tr>\n");
+    text_add(page, "<td>%s <small>c</small></td><td>-</td></tr>\n",
+             format_share(a, summary->static_utilization_ppm));
     (void)snprintf(a, sizeof a, "%.1f", (double)summary->mean_ncu_milli / 1e3); /* fits */
     add_row(page, "mean NCU held", a, a, "-");
     (void)snprintf(a, sizeof a, "%" PRIu64, summary->churn.losses_total); /* fits */

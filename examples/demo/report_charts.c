@@ -29,6 +29,16 @@ static bool is_in_time(const struct record *record, int64_t wall_us)
     return wall_us >= record->submitted_us && wall_us <= record->ended_us;
 }
 
+/* The losses that count: those between the first and the last step. */
+static bool is_counted_loss(const struct record *record, size_t index)
+{
+    size_t count = json_array_size(record->steps);
+    int64_t at_us = row_int(json_array_get(record->decisions, index), "t");
+    return count > 0 && at_us >= row_int(json_array_get(record->steps, 0), "t") &&
+           at_us <= row_int(json_array_get(record->steps, count - 1), "t") &&
+           audit_is_loss(record->decisions, index);
+}
+
 /* Losses as vertical rules through the plot and a mark at its top. */
 static void add_losses(const struct record *record, const struct chart *chart)
 {
@@ -235,7 +245,7 @@ static void add_price_marks(const struct record *record, const char *zone,
     {
         bool is_buy = strcmp(row_text(row, "kind"), "buy") == 0;
         bool is_drain = audit_is_price_drain(row);
-        bool is_loss = audit_is_loss(record->decisions, i);
+        bool is_loss = is_counted_loss(record, i);
         const json_t *offer = record_offer(record, row_int(row, "offer"));
         if ((!is_buy && !is_drain && !is_loss) || offer == NULL || !is_spot_of(offer, zone) ||
             !is_in_time(record, row_int(row, "t")))

@@ -205,8 +205,8 @@ bool show_summary(const struct record *record, const struct summary *summary,
                format_duration(b, summary->static_wall_us), "measured; computed");
     add_figure(table, "cost", format_usd(a, summary->cost_usd_micros, 4),
                format_usd(b, summary->static_cost_usd_micros, 4), "emulated prices; computed");
-    add_figure(table, "utilization", format_share(a, summary->utilization_ppm), "100 %",
-               "emulated speeds; assumed");
+    add_figure(table, "utilization", format_share(a, summary->utilization_ppm),
+               format_share(b, summary->static_utilization_ppm), "emulated speeds; computed");
     (void)snprintf(a, sizeof a, "%.1f", (double)summary->mean_ncu_milli / 1e3); /* fits */
     add_figure(table, "mean NCU", a, a, "emulated; the same on purpose");
     (void)snprintf(a, sizeof a, "%" PRIu64, summary->churn.losses_total); /* fits */

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+const char *const stage_trainer_words[STAGE_TRAINER_WORDS] = {"--untied", "--lr", "0.003"};
+
 static const char scenario_path[] = "examples/scenarios/demo.yaml";
 static const char text_script[] = "examples/lm/text.sh";
 enum { SCENARIO_BYTES_MAX = 1024 * 1024, TEXT_BYTES_MIN = 1024 };
@@ -219,8 +221,8 @@ static bool write_job(const struct stage *stage, const struct stage_options *opt
 {
     struct text yaml = {0};
     text_add(&yaml,
-             "# Written by the demo.\nname: kjv-lm\nclass: P2\nkind: elastic\n"
-             "owner: {tenant: lab, project: kjv, team: nlp, experiment: demo}\n"
+             "# Written by the demo.\nname: swarm-lm\nclass: P2\nkind: elastic\n"
+             "owner: {tenant: lab, project: demo, team: nlp, experiment: first-run}\n"
              "needs:\n  capabilities: [fp16, tensor-cores, 24gb-vram]\n  pools: [training]\n"
              "  devices: {min: %u, max: %u}\nbudget: {usd_per_hour: 40, usd: 20}\nmarket: {region: "
              "east}\n"
@@ -231,6 +233,8 @@ static bool write_job(const struct stage *stage, const struct stage_options *opt
     add_quoted(&yaml, stage->trainer);
     text_add(&yaml, ", --data, ");
     add_quoted(&yaml, stage->text);
+    for (uint32_t i = 0; i < STAGE_TRAINER_WORDS; i++)
+        text_add(&yaml, ", \"%s\"", stage_trainer_words[i]);
     text_add(&yaml, "]\n  env: {OPENBLAS_NUM_THREADS: \"1\"}\n  dir: ");
     add_quoted(&yaml, stage->folder);
     text_add(&yaml, "\n");

@@ -31,6 +31,11 @@ struct stage {
     int lock_fd;
 };
 
+/* Words of the trainer's command line that both runs share. A head of its own: with the tied one the
+ * loss jumps for a step or two early on, which looks like damage and is none. */
+extern const char *const stage_trainer_words[];
+enum { STAGE_TRAINER_WORDS = 3 };
+
 #define STAGE_PRICE_THRESHOLD 0.7 /* of the pool: share of the on-demand price */
 
 /* Finds the programs beside this one and takes the lock. */

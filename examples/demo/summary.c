@@ -2,6 +2,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/client.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define HOUR_US 3600e6
@@ -62,6 +63,40 @@ static uint32_t most_workers(const json_t *steps)
     return (uint32_t)most;
 }
 
+static int by_size(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Of the times between two steps that follow each other; 0: fewer than two steps, or no memory. */
+static int64_t median_step_us(const json_t *steps)
+{
+    size_t count = json_array_size(steps);
+    int64_t *spans = count < 2 ? NULL : mem_zalloc(count - 1, sizeof *spans);
+    if (spans == NULL) return 0;
+    for (size_t i = 1; i < count; i++)
+        spans[i - 1] =
+            row_int(json_array_get(steps, i), "t") - row_int(json_array_get(steps, i - 1), "t");
+    qsort(spans, count - 1, sizeof *spans, by_size);
+    int64_t median = spans[(count - 1) / 2];
+    mem_free(spans);
+    return median;
+}
+
+/* See the header. `useful`: NCU times microseconds of all slots. */
+static void compute_static(const struct record *record, double useful, struct summary *summary)
+{
+    double ncu = (double)summary->mean_ncu_milli / 1e3;
+    summary->median_step_us = median_step_us(record->steps);
+    summary->static_wall_us = summary->median_step_us * (int64_t)record->options.steps;
+    double wall_us = (double)summary->static_wall_us;
+    summary->static_cost_usd_micros =
+        (int64_t)(ncu * wall_us / HOUR_US * on_demand_per_ncu(record) + 0.5);
+    if (ncu > 0 && wall_us > 0)
+        summary->static_utilization_ppm = (int64_t)(useful / (ncu * wall_us) * 1e6 + 0.5);
+}
+
 struct summary summary_of(const struct record *record, int64_t wall_us)
 {
     struct summary summary = {.wall_us = wall_us,
@@ -77,9 +112,7 @@ struct summary summary_of(const struct record *record, int64_t wall_us)
     if (held > 0) summary.utilization_ppm = (int64_t)(useful / held * 1e6 + 0.5);
     if (summary.swarm_wall_us > 0)
         summary.mean_ncu_milli = (int64_t)(held / (double)summary.swarm_wall_us * 1e3 + 0.5);
-    summary.static_cost_usd_micros = (int64_t)(useful / HOUR_US * on_demand_per_ncu(record) + 0.5);
-    if (summary.mean_ncu_milli > 0)
-        summary.static_wall_us = (int64_t)(useful * 1e3 / (double)summary.mean_ncu_milli);
+    compute_static(record, useful, &summary);
     return summary;
 }
 
@@ -112,9 +145,12 @@ static json_t *counts_json(const struct summary *summary)
 static json_t *money_json(const struct summary *summary)
 {
     return json_pack(
-        "{s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "cost_usd_micros", (json_int_t)summary->cost_usd_micros,
-        "static_cost_usd_micros", (json_int_t)summary->static_cost_usd_micros, "utilization_ppm",
-        (json_int_t)summary->utilization_ppm, "mean_ncu_milli", (json_int_t)summary->mean_ncu_milli,
+        "{s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "cost_usd_micros",
+        (json_int_t)summary->cost_usd_micros, "static_cost_usd_micros",
+        (json_int_t)summary->static_cost_usd_micros, "utilization_ppm",
+        (json_int_t)summary->utilization_ppm, "static_utilization_ppm",
+        (json_int_t)summary->static_utilization_ppm, "median_step_us",
+        (json_int_t)summary->median_step_us, "mean_ncu_milli", (json_int_t)summary->mean_ncu_milli,
         "static_wall_s", (double)summary->static_wall_us / 1e6, "swarm_wall_s",
         (double)summary->swarm_wall_us / 1e6, "wall_s", (double)summary->wall_us / 1e6);
 }

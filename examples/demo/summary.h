@@ -2,11 +2,10 @@
  *
  * Measured   cost (the ledger), wall time, losses, hashes, samples.
  * Emulated   prices, and the time a slot takes on a device model (hence utilization).
- * Computed   the static cluster: the same useful work on on-demand machines, never idle and never
- *            interrupted, at the cheapest on-demand price per NCU of the market. That flatters the
- *            static cluster, so that the comparison does not flatter us.
- *            cost = steps * slots * slot time at 1 NCU * price per NCU-hour
- *            time = the same work / the mean NCU that the swarm held
+ * Computed   the static cluster: the same job, never interrupted, on on-demand machines of the NCU
+ *            that the swarm held on average, at the market's cheapest on-demand price per NCU.
+ *            time = steps * the swarm's median time of a step (most steps are undisturbed)
+ *            cost = mean NCU * that time * price per NCU-hour
  * Utilization  useful work / work that the held devices could have done (NCU times time billed).
  */
 #ifndef SHOAL_DEMO_SUMMARY_H
@@ -19,7 +18,8 @@ struct summary {
     struct churn churn;
     int64_t cost_usd_micros, static_cost_usd_micros, static_wall_us;
     int64_t swarm_wall_us, wall_us; /* the job; the whole demo */
-    int64_t utilization_ppm, mean_ncu_milli;
+    int64_t utilization_ppm, static_utilization_ppm, mean_ncu_milli;
+    int64_t median_step_us;
     uint32_t workers_max;
 };
 

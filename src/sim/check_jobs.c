@@ -7,6 +7,8 @@
 
 #define PPM INT64_C(1000000)
 
+enum { LOOK_EVERY = 8 }; /* steps between two looks at all nodes */
+
 static void region_on_command(struct sim *s, const struct pool_command *c)
 {
     if (c->kind != POOL_COMMAND_ENSURE_WORKER || sim_shadow_worker(s, c->worker_id) != NULL) return;
@@ -132,7 +134,7 @@ static void threshold_check_node(struct sim *s, struct shadow_node *node)
 
 static void threshold_after_step(struct sim *s, const struct pool_event *event)
 {
-    if (event->kind != POOL_EVENT_TICK) return;
+    if (event->seq % LOOK_EVERY != 0) return;
     for (uint32_t i = s->shadow->first_open_node; i < s->shadow->node_count; i++)
         threshold_check_node(s, &s->shadow->nodes[i]);
 }

@@ -162,13 +162,12 @@ static void ledger_check_totals(struct sim *s, bool at_end)
 
 static void ledger_after_step(struct sim *s, const struct pool_event *event)
 {
-    if (event->kind == POOL_EVENT_NODE_OBSERVED || event->kind == POOL_EVENT_TICK)
-        for (uint32_t i = s->shadow->first_open_node; i < s->shadow->node_count; i++) {
-            struct shadow_node *node = &s->shadow->nodes[i];
-            struct node_view view;
-            if (!node->closed && !pool_node_find(s->server.pool, node->key, &view))
-                close_node(s, node);
-        }
+    if (event->kind == POOL_EVENT_NODE_OBSERVED) { /* only the provider's word ends a node */
+        struct shadow_node *node = sim_shadow_node(s, event->u.node_observed.node_key);
+        struct node_view view;
+        if (node != NULL && !node->closed && !pool_node_find(s->server.pool, node->key, &view))
+            close_node(s, node);
+    }
     if (event->seq % 16 == 0) ledger_check_totals(s, /* at end */ false);
 }
 

@@ -106,7 +106,7 @@ static void draw_knobs(uint64_t seed, struct sim_options *options)
 struct sim_options sim_options_swarm(uint64_t seed)
 {
     struct sim_random random = sim_random_fork(seed, 6000);
-    struct sim_options options = {.check_every = 8};
+    struct sim_options options = {.check_every = 16};
     options.jobs_count = sim_random_range(&random, 1, 12);
     options.clouds_count = sim_random_range(&random, 1, 3);
     options.zones_count = sim_random_range(&random, 1, 6);

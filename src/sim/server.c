@@ -281,7 +281,7 @@ static uint64_t restore_snapshot(struct sim *s)
 {
     struct sim_server *server = &s->server;
     bool use = server->snapshot_bytes > 0 &&
-               sim_random_chance(&s->random[SIM_STREAM_SERVER], /* three of four */ 750000);
+               sim_random_chance(&s->random[SIM_STREAM_SERVER], /* nine of ten */ 900000);
     if (!use) return 0;
     if (pool_snapshot_read(server->pool, server->snapshot, server->snapshot_bytes))
         return server->snapshot_seq;

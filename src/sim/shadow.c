@@ -3,6 +3,7 @@
 #include "codec/names.h"
 #include "core/assert.h"
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +16,9 @@ enum { CHECKERS_COUNT = sizeof checkers / sizeof checkers[0] };
 
 struct sim_shadow *sim_shadow_open(void)
 {
-    struct sim_shadow *shadow = mem_zalloc(1, sizeof *shadow);
+    struct sim_shadow *shadow = mem_alloc(sizeof *shadow);
     if (shadow == NULL) return NULL;
+    memset(shadow, 0, offsetof(struct sim_shadow, nodes));
     sim_map_init(&shadow->node_map, shadow->node_slots, 2 * SIM_WORKERS_MAX);
     sim_map_init(&shadow->worker_map, shadow->worker_slots, 4 * SIM_WORKERS_MAX);
     return shadow;

@@ -45,14 +45,15 @@ struct shadow_offer {
 };
 
 struct sim_shadow {
-    struct shadow_node nodes[SIM_MACHINES_MAX];
-    struct shadow_worker workers[SIM_WORKERS_MAX];
     struct shadow_job jobs[SIM_JOBS_MAX];
     struct shadow_offer offers[SIM_OFFERS_MAX];
     struct sim_map_slot node_slots[2 * SIM_WORKERS_MAX], worker_slots[4 * SIM_WORKERS_MAX];
     struct sim_map node_map, worker_map;
     uint32_t node_count, worker_count, first_open_node, first_open_worker;
     int64_t entries_usd_micros[ENTRY_KIND_END];
+    /* From here on not cleared: rows are written whole when they come into use. */
+    struct shadow_node nodes[SIM_MACHINES_MAX];
+    struct shadow_worker workers[SIM_WORKERS_MAX];
 };
 
 struct sim_checker {

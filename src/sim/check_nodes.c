@@ -3,6 +3,8 @@
 #include "sim/shadow.h"
 #include <inttypes.h>
 
+enum { LOOK_EVERY = 8 }; /* steps between two looks at all nodes */
+
 static void ownership_on_command(struct sim *s, const struct pool_command *c)
 {
     if (c->kind != POOL_COMMAND_ENSURE_WORKER || sim_shadow_worker(s, c->worker_id) != NULL) return;
@@ -73,6 +75,37 @@ static int64_t leak_us_max(const struct sim *s)
     int64_t lease_us = o->pool.agent_lease_us + o->pool.agent_lease_us / 10;
     return o->boot_us_max + 2 * (lease_us + o->report_us) + 2 * SIM_MINUTE_US + o->release_us_max;
 }
+
+/* How long the core may believe in a machine that is gone: until its agent's lease ends, counted from
+ * the last report, which may come late, or from a restart. No answer is needed for it, so no loss of
+ * messages can delay it. */
+static int64_t stale_us_max(const struct sim *s)
+{
+    const struct sim_options *o = &s->options;
+    return o->pool.agent_lease_us + o->late_us_max + o->delay_us_max + 10 * SIM_SECOND_US;
+}
+
+static void stale_after_step(struct sim *s, const struct pool_event *event)
+{
+    if (event->seq % LOOK_EVERY != 0) return;
+    for (uint32_t i = s->shadow->first_open_node; i < s->shadow->node_count; i++) {
+        const struct shadow_node *node = &s->shadow->nodes[i];
+        int64_t found = sim_map_find(&s->machine_map, node->key);
+        if (node->closed || found == SIM_MAP_NONE) continue;
+        const struct sim_machine *m = &s->machines[found];
+        if (m->phase != NODE_PHASE_GONE) continue;
+        int64_t since_us = m->gone_us;
+        if (since_us < s->server.up_since_us) since_us = s->server.up_since_us;
+        if (s->now_us - since_us <= stale_us_max(s)) continue;
+        struct node_view view;
+        if (pool_node_find(s->server.pool, node->key, &view) && view.state == NODE_READY)
+            sim_fail(s, "stale", "node %u is gone for %" PRId64 " s, the core believes in it",
+                     sim_shadow_node_number(s, node->key),
+                     (s->now_us - m->gone_us) / SIM_SECOND_US);
+    }
+}
+
+const struct sim_checker sim_check_stale = {.name = "stale", .after_step = stale_after_step};
 
 static void forgotten_after_step(struct sim *s, const struct pool_event *event)
 {

@@ -334,6 +334,7 @@ void sim_server_start(struct sim *s, bool first)
         SIM_SAY(s, "server: back, %" PRIu64 " events replayed", server->appended_seq);
     }
     server->up = true;
+    server->up_since_us = s->now_us;
     struct pool_event restarted = {.kind = POOL_EVENT_RESTARTED};
     if (!first) sim_server_tell(s, &restarted);
     tell_definitions(s);

@@ -67,6 +67,7 @@ struct sim_checker {
 
 extern const struct sim_checker sim_check_budget, sim_check_ledger;     /* check_money.c */
 extern const struct sim_checker sim_check_ownership, sim_check_fencing; /* check_nodes.c */
+extern const struct sim_checker sim_check_stale;                        /* check_nodes.c */
 extern const struct sim_checker sim_check_forgotten, sim_check_bounds;  /* check_nodes.c */
 extern const struct sim_checker sim_check_region, sim_check_threshold;  /* check_jobs.c */
 extern const struct sim_checker sim_check_order, sim_check_refusals;    /* check_jobs.c */

@@ -135,6 +135,7 @@ struct sim_server {
     size_t snapshot_bytes, snapshot_capacity;
     uint64_t snapshot_seq, appended_seq, stepped_seq;
     uint64_t digest_before_crash;
+    int64_t up_since_us;
     int64_t now_us; /* of the newest event; never goes back */
     struct pool_output *output;
 };

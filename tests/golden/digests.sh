@@ -10,18 +10,13 @@ seeds=1..100
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
-cat >"$work/main.c" <<'C'
-#include "sim/sim.h"
-int main(int argc, char **argv) { return sim_main(argc, argv); }
-C
-
 build() { # build COMPILER LEVEL: prints the program
     program=$work/sim-$1$2
     # The parsers of configuration files are not part of a run: only names and records are.
     sources=$(find "$root/src/core" "$root/src/sim" "$root/src/base" -name '*.c' ! -name '*_test.c' \
-        ! -name '*_prop_test.c' ! -name '*_bench.c')
+        ! -name 'testing.c')
     # shellcheck disable=SC2086
-    "$1" "$2" -std=c17 -D_GNU_SOURCE -ffp-contract=off -I"$root/src" -o "$program" "$work/main.c" $sources \
+    "$1" "$2" -std=c17 -D_GNU_SOURCE -ffp-contract=off -I"$root/src" -o "$program" $sources \
         "$root/src/codec/names.c" "$root/src/codec/record.c" -lxxhash -lpthread
     echo "$program"
 }

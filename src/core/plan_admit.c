@@ -37,6 +37,10 @@ static struct reach reach_of(const pool *p, const struct shape *s, uint32_t regi
     demand.budget_left_usd_micros = INT64_MAX;
     supply_mix(p, &demand, region_index, SUPPLY_BY_DEVICE, &mix);
     if (mix.device_count >= s->devices_min) reach.usd_micros_per_hour = mix.usd_micros_per_hour;
+    bool cheaper =
+        supply_alone(p, &demand, region_index, s->devices_min, &mix) &&
+        (reach.usd_micros_per_hour < 0 || mix.usd_micros_per_hour < reach.usd_micros_per_hour);
+    if (cheaper) reach.usd_micros_per_hour = mix.usd_micros_per_hour;
     return reach;
 }
 

@@ -11,6 +11,7 @@ struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t co
                             .devices_left = devices_left,
                             .node_devices_min = 1,
                             .job = SLOT_NONE,
+                            .only_offer = SLOT_NONE,
                             .budget_left_usd_micros = INT64_MAX};
     if (s->kind == JOB_KIND_BATCH) {
         demand.single_node = 1;
@@ -86,6 +87,7 @@ static uint32_t pop_market(struct supply *s, uint32_t model)
 
 static bool is_allowed(const struct supply *s, const struct offer *o)
 {
+    if (s->left.only_offer != SLOT_NONE && o != &s->p->offers[s->left.only_offer]) return false;
     if (s->left.capacity_mask != 0 && (s->left.capacity_mask >> o->capacity & 1) == 0) return false;
     return s->left.ever || !offer_is_above(o, s->left.threshold_ppm);
 }
@@ -255,8 +257,10 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     struct supply supply;
     struct pick pick;
     supply_begin(&supply, p, demand, region_index, order);
-    *ret_mix = (struct mix){
-        .region_index = region_index, .order = order, .node_devices_min = demand->node_devices_min};
+    *ret_mix = (struct mix){.region_index = region_index,
+                            .order = order,
+                            .node_devices_min = demand->node_devices_min,
+                            .only_offer = demand->only_offer};
     while (supply_next(&supply, &pick)) {
         uint32_t devices = pick.device_count * pick.node_count;
         int64_t usd_micros = pick.usd_micros_per_hour * pick.node_count;
@@ -279,6 +283,39 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
 }
 
+/* What the job's least costs on nodes of this offer alone; -1 = it does not give that much. */
+static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_t devices_min)
+{
+    uint32_t node_count = (devices_min + o->device_count - 1) / o->device_count;
+    bool enough = is_allowed(s, o) && o->device_count >= s->left.node_devices_min &&
+                  node_count <= smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
+    if (!enough || (s->left.single_node && node_count > 1)) return -1;
+    int64_t usd_micros = o->usd_micros_per_hour * node_count;
+    return usd_micros <= s->left.budget_left_usd_micros ? usd_micros : -1;
+}
+
+bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
+                  uint32_t devices_min, struct mix *ret_mix)
+{
+    struct supply supply;
+    struct demand alone = *demand;
+    int64_t least = -1;
+    supply_begin(&supply, p, demand, region_index, SUPPLY_BY_DEVICE);
+    for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1) {
+        const struct market *market = market_of(p, region_index, (uint32_t)__builtin_ctzll(rest));
+        for (uint32_t at = market->offers.head; at != SLOT_NONE;
+             at = p->offers[at].market_link.next) {
+            int64_t cost = cost_alone(&supply, &p->offers[at], devices_min);
+            if (cost < 0 || (least >= 0 && cost >= least)) continue;
+            least = cost;
+            alone.only_offer = at;
+        }
+    }
+    if (least < 0) return false;
+    supply_mix(p, &alone, region_index, SUPPLY_BY_DEVICE, ret_mix);
+    return ret_mix->device_count >= devices_min;
+}
+
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
                  uint32_t devices_min, struct mix *ret_mix)
 {
@@ -287,6 +324,8 @@ void supply_best(const pool *p, const struct demand *demand, uint32_t region_ind
     struct mix by_device;
     supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &by_device);
     if (by_device.device_count > ret_mix->device_count) *ret_mix = by_device;
+    if (ret_mix->device_count >= devices_min) return;
+    if (supply_alone(p, demand, region_index, devices_min, &by_device)) *ret_mix = by_device;
     if (ret_mix->device_count >= devices_min || !ret_mix->limited) return;
     /* Cheap small nodes used up the room: only those so large that the room suffices. */
     struct demand large = *demand;

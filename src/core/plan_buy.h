@@ -22,7 +22,8 @@ struct demand {
     uint32_t devices_left;
     uint32_t node_devices_min; /* a node must give this many */
     uint32_t single_node;      /* one node and no more: batch jobs */
-    uint32_t job;  /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
+    uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
+    uint32_t only_offer; /* nothing but this one; SLOT_NONE = any */
     uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */
     int64_t budget_left_usd_micros; /* per hour; INT64_MAX = no limit */
 };
@@ -53,6 +54,7 @@ struct mix_line {
 struct mix {
     uint32_t region_index, order, device_count, node_count, line_count;
     uint32_t node_devices_min; /* smaller nodes were left out, or room would have run out */
+    uint32_t only_offer;       /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t limited;          /* nodes_max or leases_max cut it short */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
@@ -65,7 +67,10 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
 bool supply_next(struct supply *s, struct pick *ret_pick);
 void supply_mix(const pool *p, const struct demand *demand, uint32_t region_index,
                 enum supply_order order, struct mix *ret_mix);
-/* By NCU, or by device if only that reaches `devices_min`. */
+/* The cheapest offer that gives `devices_min` alone: a greedy mix can miss it. False: there is none. */
+bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
+                  uint32_t devices_min, struct mix *ret_mix);
+/* By NCU, or by device, or one offer alone, if only that reaches `devices_min`. */
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
                  uint32_t devices_min, struct mix *ret_mix);
 

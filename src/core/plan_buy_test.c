@@ -47,6 +47,7 @@ static void make_world(struct world *w, uint64_t seed)
                                 .devices_left = 1 + draw(w, 10),
                                 .node_devices_min = 1,
                                 .job = SLOT_NONE,
+                                .only_offer = SLOT_NONE,
                                 .budget_left_usd_micros =
                                     draw(w, 3) == 0 ? INT64_MAX : (int64_t)draw(w, 150) * USD / 10};
 }

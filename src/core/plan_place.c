@@ -174,6 +174,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);
     demand.node_devices_min = mix.node_devices_min;
+    demand.only_offer = mix.only_offer;
     struct supply supply;
     struct pick pick;
     supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);

@@ -201,17 +201,43 @@ static int64_t reachable(const struct sim *s, const struct sim_job *job, uint32_
     for (uint32_t i = 0; i < s->offer_count; i++) {
         const struct sim_offer *offer = &s->offers[i];
         const struct shadow_offer *told = &s->shadow->offers[i];
-        struct offer_view view;
-        bool known = false;
-        for (uint32_t k = 0; k < pool_offers_end(s->server.pool); k++)
-            known =
-                known || (pool_offer_at(s->server.pool, k, &view) && view.offer_id == offer->id);
-        if (!known || offer->region != region || !sim_offer_fits(s, job, offer)) continue;
+        if (!sim_offer_known(s, offer) || offer->region != region || !sim_offer_fits(s, job, offer))
+            continue;
         bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */
         if (whole && offer->device_count < job->submit.u.job_submitted.devices_min) continue;
         devices += (int64_t)told->stock_count_max * offer->device_count;
     }
     return devices;
+}
+
+/* The cheapest way to run the job's least on nodes of one offer, by what the core was told; 0: none. */
+static int64_t cheapest_alone(const struct sim *s, const struct sim_job *job)
+{
+    int64_t cheapest = 0;
+    uint32_t least = job->submit.u.job_submitted.devices_min;
+    for (uint32_t i = 0; i < s->offer_count; i++) {
+        const struct shadow_offer *told = &s->shadow->offers[i];
+        uint32_t devices = s->offers[i].device_count;
+        uint32_t nodes = (least + devices - 1) / devices;
+        bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */
+        if (!sim_offer_known(s, &s->offers[i]) || !sim_offer_fits(s, job, &s->offers[i])) continue;
+        if (nodes > told->stock_count_max || (whole && nodes > 1)) continue;
+        int64_t cost = told->usd_micros_per_hour * nodes;
+        if (cheapest == 0 || cost < cheapest) cheapest = cost;
+    }
+    return cheapest;
+}
+
+static void refusals_check_budget(struct sim *s, const struct pool_decision *d,
+                                  const struct sim_job *job)
+{
+    if (d->reason != REASON_BUDGET_TOO_SMALL) return;
+    int64_t cheapest = cheapest_alone(s, job);
+    if (cheapest > 0 && cheapest <= job->submit.u.job_submitted.budget_usd_micros_per_hour)
+        sim_fail(s, "refusals",
+                 "job %" PRIu64 " is refused for its budget, one offer alone costs %" PRId64
+                 " micro-dollars an hour",
+                 d->job_id, cheapest);
 }
 
 static void refusals_on_decision(struct sim *s, const struct pool_decision *d)
@@ -232,8 +258,9 @@ static void refusals_on_decision(struct sim *s, const struct pool_decision *d)
                          d->job_id, name_reason(d->reason), region, reachable(s, job, region));
         }
     }
-    if (d->reason ==
-        REASON_LIMIT_JOBS) { /* an ended job whose nodes are still paid for keeps its place */
+    refusals_check_budget(s, d, job);
+    if (d->reason == REASON_LIMIT_JOBS) {
+        /* An ended job whose nodes are still paid for keeps its place. */
         uint32_t kept = 0;
         struct job_view view;
         for (uint32_t i = 0; i < pool_jobs_end(s->server.pool); i++)

@@ -8,7 +8,7 @@
 /* The core takes a spot offer (back) only when clearly below the threshold. */
 #define CLEARLY_BELOW_PERCENT 85
 
-static bool is_known(const struct sim *s, const struct sim_offer *offer)
+bool sim_offer_known(const struct sim *s, const struct sim_offer *offer)
 {
     struct offer_view view;
     for (uint32_t i = 0; i < pool_offers_end(s->server.pool); i++)
@@ -30,7 +30,7 @@ static uint32_t owned_nodes(const struct sim *s)
 static bool offer_suffices(const struct sim *s, const struct sim_job *job,
                            const struct sim_offer *offer)
 {
-    if (!sim_offer_fits(s, job, offer) || !is_known(s, offer)) return false;
+    if (!sim_offer_fits(s, job, offer) || !sim_offer_known(s, offer)) return false;
     const struct pool_limits *limits = &s->options.pool.limits;
     uint32_t least = job->submit.u.job_submitted.devices_min;
     bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */

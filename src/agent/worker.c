@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 << 10 };
+enum { READ_BYTES = 64 << 10, DEADLINE_SLACK_US = 100000 };
 
 static void free_when_closed(struct worker *worker)
 {
@@ -199,11 +199,14 @@ static void say(struct worker *worker, char *line)
 void worker_stop(struct worker *worker, const char *reason, int64_t deadline_us, int64_t now_us)
 {
     if (!worker_is_running(worker)) return;
-    if (worker->told_to_stop && deadline_us >= worker->kill_us) return;
+    /* Replies repeat the order with the time that is left: the same deadline, give or take. */
+    bool told = worker->told_to_stop;
+    if (told && deadline_us >= worker->kill_us - DEADLINE_SLACK_US) return;
     int64_t left_us = deadline_us > now_us ? deadline_us - now_us : 0;
+    int64_t terminate_us = worker->said_hello ? now_us + left_us / 5 * 4 : now_us;
     worker->told_to_stop = true;
     worker->kill_us = deadline_us;
-    worker->terminate_us = worker->said_hello ? now_us + left_us / 5 * 4 : now_us;
+    if (!told || terminate_us < worker->terminate_us) worker->terminate_us = terminate_us;
     say(worker, worker_line_write_leave(reason, left_us / 1000));
     worker_tick(worker, now_us);
 }

@@ -37,7 +37,7 @@ void local_history_node(const struct local *local, enum local_fact fact,
         ",\"scripted\":%s,\"page\":\"%s\",\"billed_usd_micros\":%" PRId64 "}\n",
         time, now_us, names[fact], node->key, zone->name, offer->model,
         name_capacity(offer->capacity), name_node_reason(node->reason), node->notice_us,
-        node->scripted ? "true" : "false", node->killed_during == NULL ? "" : node->killed_during,
+        node->scripted ? "true" : "false", node->died_in_reduce ? "reduce" : "",
         node->billed_usd_micros);
     if (length > 0 && (size_t)length < sizeof line) append(local, line, length);
 }

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "codec/names.h"
 #include "driver/local_driver.h"
+#include "driver/local_status.h"
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -216,6 +217,11 @@ static void end(struct local *local, struct local_node *node, int64_t now_us)
         double u = local_draw(local->world.scenario->seed, LOCAL_DRAW_OUTAGE, node->offer_index,
                               node->serial);
         node->place_back_us = now_us + local_weibull_us(p->mean_outage_us, p->outage_shape, u);
+    }
+    if (node->killed_during_reduce) {
+        char dir[LOCAL_PATH_BYTES];
+        local_node_dir(local, node, dir);
+        node->died_in_reduce = local_status_any(dir, "reduce");
     }
     (void)keep(local, node); /* logged; the next server finds it dead and bills it to then */
     local_history_node(local, LOCAL_FACT_GONE, node, now_us);

@@ -30,7 +30,8 @@ struct local_node {
     int64_t kill_us;           /* released: killed at this time; 0: not released */
     uint32_t dying_reason;     /* != NODE_REASON_NONE: being killed, this is why */
     bool scripted, noticed;    /* taken by the script; the notice has been told */
-    const char *killed_during; /* phase on a dead worker's status page; NULL: not known */
+    bool killed_during_reduce; /* the page of the dead is to be read */
+    bool died_in_reduce;       /* and says so */
     bool answer_due;           /* the host has asked, or something changed */
 };
 

@@ -47,7 +47,7 @@ static bool strike_during_reduce(struct local *local, const struct local_event *
         local_node_dir(local, node, dir);
         if (!local_machine_kill_during_reduce(&node->machine, dir)) continue;
         local_life_preempt(local, node, now_us, /* notice_us */ 0, /* scripted */ true);
-        node->killed_during = "reduce";
+        node->killed_during_reduce = true;
         local_life_dying(node, NODE_REASON_PREEMPTED);
         return true;
     }

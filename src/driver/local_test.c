@@ -246,6 +246,25 @@ static void test_crash_of_the_agent_ends_the_machine(void **state)
     contract_close(c, true);
 }
 
+static void test_machine_that_cannot_start_is_refused(void **state)
+{
+    struct contract *c = *state;
+    const char *kept = fake_machine;
+    fake_machine = "/nonexistent/program";
+    contract_open(c);
+    fake_machine = kept;
+    driver_ensure(c->driver, 1, &spot_a);
+    contract_wait(c, contract_is_over, 1);
+    assert_int_equal(contract_node(c, 1)->last.phase, NODE_PHASE_REFUSED);
+    assert_int_equal(contract_node(c, 1)->last.reason, NODE_REASON_ERROR);
+    const struct driver_offer_name unknown = {"aurora", "east",        "aurora/east-a",
+                                              "H200",   CAPACITY_SPOT, 1};
+    driver_ensure(c->driver, 2, &unknown);
+    contract_wait(c, contract_is_over, 2);
+    assert_int_equal(contract_node(c, 2)->last.reason, NODE_REASON_ERROR);
+    contract_close(c, true);
+}
+
 static bool is_dear(struct contract *c, uint64_t usd_micros)
 {
     const struct contract_offer *offer = contract_offer(c, "borealis/east-1", "A10", CAPACITY_SPOT);
@@ -397,6 +416,7 @@ int main(int argc, char **argv)
         TEST(preemption_without_notice),
         TEST(notice_survives_restart),
         TEST(crash_of_the_agent_ends_the_machine),
+        TEST(machine_that_cannot_start_is_refused),
         TEST(scripted_price_comes_and_goes),
         TEST(full_disk_is_asked_again),
         TEST(recorded_market_takes_nodes),

@@ -183,7 +183,7 @@ static void advance(struct member *m)
     if (m->save_wanted && m->self.position != m->save_turn.position) refuse_save(m);
     if (m->parked && computes_now(m) && !m->save_wanted) {
         if (!m->exchange.ready && slot_set_is_within(&m->mine, &m->done))
-            exchange_ready(&m->exchange, &m->mine);
+            exchange_ready(&m->exchange, &m->done); /* what the sums hold, not what was asked */
         if (exchange_is_done(&m->exchange) && !m->exchange.broken) conclude(m);
         if (m->exchange.broken && wire_tag_compare(&m->self.broken, &m->turn.tag) != 0) {
             m->self.broken = m->turn.tag;

@@ -246,6 +246,21 @@ static void error_is_within_the_bound(void **state)
     assert_true(worst_ours <= worst_tree);
 }
 
+/* Just above the middle between two float32 values: two roundings in a row would fall to even. */
+static void rounds_once(void **state)
+{
+    (void)state;
+    const int64_t above[2] = {(INT64_C(1) << 60) + (INT64_C(1) << 36) + 1,
+                              -(INT64_C(1) << 60) - (INT64_C(1) << 36) - 1};
+    float mean[2];
+    quant_mean(above, NULL, 2, 0, 1, mean);
+    assert_true(mean[0] == 0x1.000002p60f);
+    assert_true(mean[1] == -0x1.000002p60f);
+    const int64_t third = 3 * ((INT64_C(1) << 24) + 1) + 1; /* 2^24 + 1 and a third */
+    quant_mean(&third, NULL, 1, 0, 3, mean);
+    assert_true(mean[0] == 0x1.000002p24f);
+}
+
 static void window_edges(void **state)
 {
     (void)state;
@@ -282,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_for_any_split_and_exact),
         cmocka_unit_test(error_is_within_the_bound),
+        cmocka_unit_test(rounds_once),
         cmocka_unit_test(window_edges),
         cmocka_unit_test(zero_blocks_hold_or_borrow_their_scale),
     };

@@ -43,7 +43,7 @@ struct wire_tag {
 
 struct wire_hello {
     uint32_t version;
-    uint64_t job, worker, incarnation, identity;
+    uint64_t job, worker, identity;
     char token[WIRE_TOKEN_BYTES];
 };
 

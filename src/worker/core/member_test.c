@@ -1,0 +1,246 @@
+/* Directed cases that random schedules meet too seldom: orders that take slots away in mid-step, and
+ * sums that do not fit together. One member (id 5) with a made-up leader (id 3). */
+#include "worker/core/member.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ELEMENTS = 300, BLOCKS = 2, SLOTS = 4, ME = 5, LEADER = 3 };
+
+struct bench {
+    struct member member;
+    struct layout layout;
+    uint64_t start[BLOCKS + 1];
+    uint32_t tensor_block[2], own_peak[BLOCKS], sum_peak[BLOCKS], peak[BLOCKS];
+    int16_t scale[BLOCKS];
+    int64_t own[ELEMENTS], sum[ELEMENTS];
+    uint8_t own_odd[BLOCKS], sum_odd[BLOCKS], own_special[ELEMENTS], sum_special[ELEMENTS];
+    float mean[ELEMENTS], weights[ELEMENTS];
+    struct transfer_segment segment;
+    uint8_t shadow[sizeof(float) * ELEMENTS];
+};
+
+static _Alignas(16) uint8_t payload[WIRE_PAYLOAD_MAX];
+
+/* The member founds alone, then meets the leader, which is at the same position with a lower id. */
+static void set_up(struct bench *b)
+{
+    const uint64_t counts[1] = {ELEMENTS};
+    memset(b, 0, sizeof *b);
+    layout_init(&b->layout, counts, 1, b->start, b->tensor_block);
+    b->segment = (struct transfer_segment){(uint8_t *)b->weights, sizeof b->weights};
+    struct member_config config = {
+        .id = ME,
+        .steps = 10,
+        .slot_count = SLOTS,
+        .gang = 1,
+        .layout = &b->layout,
+        .scale = b->scale,
+        .own = {b->own, b->own_peak, b->own_odd, b->own_special},
+        .sum = {b->sum, b->sum_peak, b->sum_odd, b->sum_special},
+        .mean = b->mean,
+        .peak = b->peak,
+        .state = {&b->segment, 1, sizeof b->weights},
+        .shadow = b->shadow,
+    };
+    member_init(&b->member, &config);
+    member_start(&b->member, 0);
+    member_peers_settled(&b->member, true);
+    assert_int_equal(member_park(&b->member), MEMBER_WANT_FOUND);
+    member_unpark(&b->member);
+    member_founded(&b->member, 0);
+    assert_true(member_peer_up(&b->member, LEADER, 1));
+    struct wire_status status = {.has_state = 1};
+    assert_true(member_frame(&b->member, LEADER, WIRE_STATUS, payload,
+                             wire_put_status(payload, &status), 2));
+}
+
+static void order(struct bench *b, uint64_t number, const char *owners)
+{
+    struct wire_turn turn = {.tag = {number, LEADER},
+                             .generation = 1,
+                             .attempt = 1,
+                             .kind = TURN_COMPUTE,
+                             .member_count = 2,
+                             .member = {LEADER, ME},
+                             .source = {GROUP_NOBODY, GROUP_NOBODY},
+                             .slot_count = SLOTS};
+    for (uint32_t slot = 0; slot < SLOTS; slot++) turn.owner[slot] = owners[slot] == 'm';
+    assert_true(
+        member_frame(&b->member, LEADER, WIRE_TURN, payload, wire_put_turn(payload, &turn), 3));
+    struct wire_status status = {.has_state = 1, .turn = turn.tag};
+    assert_true(member_frame(&b->member, LEADER, WIRE_STATUS, payload,
+                             wire_put_status(payload, &status), 3));
+}
+
+static void take_slot(struct bench *b, uint32_t expected)
+{
+    assert_int_equal(member_park(&b->member), MEMBER_WANT_COMPUTE);
+    member_unpark(&b->member);
+    assert_int_equal(b->member.slot, expected);
+}
+
+/* Adds the slot; returns whether it was the first of its sums. */
+static bool finish_slot(struct bench *b)
+{
+    bool first = false;
+    uint32_t epoch = 0;
+    assert_true(member_slot_begin(&b->member, &first, &epoch));
+    struct quant_sum own = {b->own, b->own_peak, b->own_odd, b->own_special};
+    quant_add(&b->layout, b->scale, b->weights, first, &own);
+    member_slot_done(&b->member, true, epoch, 10);
+    return first;
+}
+
+static void sums_are_void_when_a_done_slot_is_taken_away(void **state)
+{
+    (void)state;
+    static struct bench b;
+    set_up(&b);
+    order(&b, 10, "lmml");
+    take_slot(&b, 1);
+    assert_true(finish_slot(&b));
+    order(&b, 11, "llml"); /* slot 1 is the leader's now: it must leave our sums */
+    take_slot(&b, 2);
+    assert_true(finish_slot(&b));
+}
+
+static void sums_are_kept_when_slots_are_added(void **state)
+{
+    (void)state;
+    static struct bench b;
+    set_up(&b);
+    order(&b, 10, "lmll");
+    take_slot(&b, 1);
+    assert_true(finish_slot(&b));
+    order(&b, 11, "mmmm");
+    take_slot(&b, 0);
+    assert_false(finish_slot(&b));
+    take_slot(&b, 2);
+    assert_false(finish_slot(&b));
+}
+
+static void a_slot_added_to_sums_that_became_void_does_not_count(void **state)
+{
+    (void)state;
+    static struct bench b;
+    bool first;
+    uint32_t epoch;
+    set_up(&b);
+    order(&b, 10, "lmml");
+    take_slot(&b, 1);
+    assert_true(finish_slot(&b));
+    take_slot(&b, 2);
+    assert_true(member_slot_begin(&b.member, &first, &epoch));
+    order(&b, 11, "llml"); /* while slot 2 is being added to sums that hold slot 1 */
+    member_slot_done(&b.member, true, epoch, 10);
+    take_slot(&b, 2); /* again, from the start */
+    assert_true(finish_slot(&b));
+}
+
+static void a_slot_no_longer_ours_is_void(void **state)
+{
+    (void)state;
+    static struct bench b;
+    bool first;
+    uint32_t epoch;
+    set_up(&b);
+    order(&b, 10, "lmml");
+    take_slot(&b, 1);
+    order(&b, 11, "llml");
+    assert_true(member_slot_is_void(&b.member));
+    assert_false(member_slot_begin(&b.member, &first, &epoch));
+    member_slot_done(&b.member, false, 0, 10);
+    take_slot(&b, 2);
+}
+
+/* A part that says it holds `slots`, for the own chunk (block 1). */
+static void send_part(struct bench *b, uint64_t number, uint64_t slots)
+{
+    struct slot_set set = {.word = {slots}};
+    struct wire_cursor cursor = {.at = payload, .end = payload + WIRE_PAYLOAD_MAX};
+    struct wire_tag tag = {number, LEADER};
+    int64_t sums[ELEMENTS] = {0};
+    uint64_t count = b->start[2] - b->start[1];
+    wire_write_tag(&cursor, &tag);
+    wire_write_u32(&cursor, 1);
+    wire_write_u32(&cursor, 1);
+    wire_write_u64(&cursor, 0);
+    wire_write(&cursor, &set, sizeof set);
+    wire_write(&cursor, sums, count * sizeof sums[0]);
+    wire_write_u32(&cursor, 0);
+    wire_write(&cursor, "", 1);
+    assert_true(
+        member_frame(&b->member, LEADER, WIRE_PART, payload, (size_t)(cursor.at - payload), 4));
+}
+
+static void sums_that_overlap_or_miss_a_slot_are_never_used(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t slots;
+        bool fits;
+    } cases[] = {{0x9, true}, {0xb, false} /* slot 1 twice */, {0x1, false} /* slot 3 missing */};
+    for (size_t i = 0; i < 3; i++) {
+        static struct bench b;
+        set_up(&b);
+        order(&b, 10, "lmml");
+        take_slot(&b, 1);
+        (void)finish_slot(&b);
+        take_slot(&b, 2);
+        (void)finish_slot(&b);
+        (void)member_park(&b.member);
+        send_part(&b, 10, cases[i].slots);
+        assert_int_equal(b.member.exchange.broken, !cases[i].fits);
+        assert_int_equal(b.member.exchange.finalised, cases[i].fits ? 2 : 1);
+        assert_int_equal(b.member.self.broken.turn, cases[i].fits ? 0 : 10);
+    }
+}
+
+static void an_older_turn_is_not_taken(void **state)
+{
+    (void)state;
+    static struct bench b;
+    set_up(&b);
+    order(&b, 10, "lmml");
+    order(&b, 9, "mmmm");
+    assert_int_equal(b.member.turn.tag.turn, 10);
+}
+
+static void slots_follow_speed_and_stay_for_noise(void **state)
+{
+    (void)state;
+    uint8_t owner[32], fresh[32];
+    const uint32_t us[3] = {1000, 2000, 8000}, noise[3] = {1050, 1950, 8100},
+                   slow[3] = {9000, 1000, 1000};
+    uint32_t count[3] = {0};
+    slots_assign(owner, 32, us, 3);
+    for (int i = 0; i < 32; i++) count[owner[i]]++;
+    assert_true(count[0] > count[1]);
+    assert_true(count[1] > count[2]);
+    assert_int_equal(count[0] + count[1] + count[2], 32);
+    slots_assign(fresh, 32, noise, 3);
+    assert_false(slots_are_better(fresh, owner, 32, noise, 3));
+    slots_assign(fresh, 32, slow, 3);
+    assert_true(slots_are_better(fresh, owner, 32, slow, 3));
+    owner[0] = owner[9] = GROUP_NOBODY;
+    assert_int_equal(slots_reassign(owner, 32, us, 3), 2);
+    for (int i = 0; i < 32; i++) assert_in_range(owner[i], 0, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_void_when_a_done_slot_is_taken_away),
+        cmocka_unit_test(sums_are_kept_when_slots_are_added),
+        cmocka_unit_test(a_slot_added_to_sums_that_became_void_does_not_count),
+        cmocka_unit_test(a_slot_no_longer_ours_is_void),
+        cmocka_unit_test(sums_that_overlap_or_miss_a_slot_are_never_used),
+        cmocka_unit_test(an_older_turn_is_not_taken),
+        cmocka_unit_test(slots_follow_speed_and_stay_for_noise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

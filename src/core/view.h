@@ -35,9 +35,11 @@ struct job_view {
     uint32_t tenant, project, team, experiment;
     uint64_t step, ckpt_step;
     int64_t submitted_us, started_us, ended_us;
-    int64_t usd_micros, usd_micros_per_hour; /* spent so far; rate now */
-    uint32_t last_kind, last_reason;         /* newest decision about it, */
-    int64_t last_a, last_b, last_c;          /* and its numbers */
+    /* Spent to this moment: its ENTRY_JOB entries and what has run up since the newest; and what it
+     * has committed per hour: all nodes it pays for, booting and leaving ones too. */
+    int64_t usd_micros, usd_micros_per_hour;
+    uint32_t last_kind, last_reason; /* newest decision about it, */
+    int64_t last_a, last_b, last_c;  /* and its numbers */
 };
 
 struct node_view {
@@ -50,6 +52,7 @@ struct node_view {
     uint32_t drain_reason, reserved; /* enum decision_reason, 0 = not draining */
 };
 
+/* Leases with a worker; devices reserved for a gang that is not complete have none yet. */
 struct lease_view {
     uint64_t job_id, node_key, worker_id;
     uint32_t device_count, phase;   /* enum worker_phase, 0 = not heard of yet */

@@ -183,6 +183,10 @@ class FullDisk(Case):
         self.assertEqual(status, 507)
         self.assertIn("free space", self.assert_sentence(text))
         self.assertGreater(len(taken), 5)
+        for _ in range(2):  # the key of a failed submission is free again
+            status, text, _ = self.server.ask("POST", "/v1/jobs", job("keyed", "x" * 12000),
+                                              headers={"Idempotency-Key": "k"})
+            self.assertEqual(status, 507, text)
         status, text, _ = self.server.ask("GET", "/healthz")
         self.assertEqual(status, 503)
         self.assertEqual([row["job"] for row in self.server.get("/v1/jobs")["jobs"]], taken)

@@ -55,7 +55,8 @@ struct shoal_options {
     uint32_t param_count, state_count;
     uint32_t slots;             /* V, 1 .. SHOAL_SLOTS_MAX; 0: SHOAL_SLOTS of the environment */
     uint64_t steps;             /* 0: SHOAL_STEPS */
-    uint32_t samples_per_slot;  /* for accounting only */
+    uint32_t samples_per_slot;  /* how many samples shoal_sample() counts to a slot */
+    uint32_t tokens_per_sample; /* for the tokens/s that progress shows; 0: 1 */
     const char *checkpoint_dir; /* NULL: SHOAL_CHECKPOINT_DIR; unset: no checkpoints */
     uint32_t checkpoint_every;  /* steps; 0: SHOAL_CHECKPOINT_EVERY, unset: never */
 };

@@ -80,6 +80,7 @@ static struct shoal *join(const struct lm_options *options, const struct tensor_
                                   .slots = options->slots,
                                   .steps = options->steps,
                                   .samples_per_slot = options->slot.batch,
+                                  .tokens_per_sample = options->model.context,
                                   .checkpoint_dir = options->checkpoint,
                                   .checkpoint_every = options->checkpoint_every};
     return shoal_join(&shoal, ret_error->text, sizeof ret_error->text);

@@ -29,7 +29,8 @@ static void add_leases(struct table *table, const json_t *row)
     if (row_text(row, "drain_reason")[0] != '\0')
         text_add(&text, "%sdraining: %s", text.count > 0 ? ", " : "",
                  row_text(row, "drain_reason"));
-    table_cell(table, "%s", text.count == 0 ? "idle" : text_get(&text));
+    bool is_up = strcmp(row_text(row, "state"), "ready") == 0;
+    table_cell(table, "%s", text.count > 0 ? text_get(&text) : is_up ? "idle" : "-");
     text_free(&text);
 }
 

@@ -28,6 +28,15 @@ static void add_lines(struct text *text, const json_t *option)
         row_text(line, "model"), row_text(line, "kind"), row_text(line, "zone"));
 }
 
+/* "cheapest_mix" -> "cheapest mix" */
+static const char *strategy_text(const json_t *option, char text[FORMAT_BYTES])
+{
+    (void)snprintf(text, FORMAT_BYTES, "%s", row_text(option, "strategy")); /* cut is fine */
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == '_') *c = ' ';
+    return text;
+}
+
 static bool is_possible(const json_t *option)
 {
     return json_is_true(json_object_get(option, "possible"));
@@ -44,7 +53,7 @@ static void add_option(struct table *table, const json_t *option, bool is_chosen
         add_lines(&what, option);
     table_row_style(table, is_chosen ? TERM_GREEN : is_possible(option) ? TERM_PLAIN : TERM_DIM);
     table_cell(table, "%s", is_chosen ? "→" : "");
-    table_cell(table, "%s", row_text(option, "strategy"));
+    table_cell(table, "%s", strategy_text(option, text));
     table_cell(table, "%s", row_text(option, "region"));
     table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(option, "devices"));
     table_cell(table, "%.1f", row_real(option, "ncu"));
@@ -84,10 +93,10 @@ static const json_t *runner_up(const json_t *options)
 
 static void print_why(const json_t *options, FILE *stream)
 {
-    char best_text[FORMAT_BYTES], other_text[FORMAT_BYTES];
+    char best_text[FORMAT_BYTES], other_text[FORMAT_BYTES], name[FORMAT_BYTES];
     const json_t *best = json_array_get(options, 0), *other = runner_up(options);
     double best_ncu = row_real(best, "ncu");
-    fprintf(stream, "\n→ %s in %s: ", row_text(best, "strategy"), row_text(best, "region"));
+    fprintf(stream, "\n→ %s in %s: ", strategy_text(best, name), row_text(best, "region"));
     if (other == NULL) {
         fprintf(stream, "the only option that can run now\n");
         return;
@@ -96,7 +105,7 @@ static void print_why(const json_t *options, FILE *stream)
     double best_unit = best_ncu > 0 ? row_real(best, "usd_per_hour") / best_ncu : 0;
     double other_unit = other_ncu > 0 ? row_real(other, "usd_per_hour") / other_ncu : 0;
     fprintf(stream, "%s per NCU-hour with %.1f NCU; next best, %s in %s: %s with %.1f NCU\n",
-            format_usd(best_text, micros_of(best_unit), 3), best_ncu, row_text(other, "strategy"),
+            format_usd(best_text, micros_of(best_unit), 3), best_ncu, strategy_text(other, name),
             row_text(other, "region"), format_usd(other_text, micros_of(other_unit), 3), other_ncu);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/launch.h"
 #include "cli/verbs.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { START_TIMEOUT_MS = 30000, STOP_TIMEOUT_MS = 30000 };
@@ -18,6 +19,15 @@ static void tell(const struct cli_args *args, struct client *client, pid_t pid, 
             client_url(client), (int)pid, data);
     else
         printf("server is already up at %s\n", client_url(client));
+}
+
+/* Without the ".." of a path that is relative to the configuration's folder. */
+static void tidy_path(char path[LAUNCH_PATH_BYTES])
+{
+    char *whole = realpath(path, NULL);
+    if (whole != NULL && strlen(whole) < LAUNCH_PATH_BYTES)
+        (void)snprintf(path, LAUNCH_PATH_BYTES, "%s", whole); /* fits */
+    free(whole);                                              /* of realpath */
 }
 
 static bool bring_up(struct cli_args *args, const char *config, struct error *ret_error)
@@ -38,6 +48,7 @@ static bool bring_up(struct cli_args *args, const char *config, struct error *re
         client = client_open(&args->client, ret_error);
         ok = client != NULL;
     }
+    tidy_path(data);
     if (ok) tell(args, client, pid, data);
     client_close(client);
     return ok;

@@ -150,6 +150,7 @@ static bool read_counts(struct job *job, const struct shoal_options *options,
     job->checkpoint_every = (uint32_t)every;
     job->gang = gang == 0 ? 1 : (uint32_t)gang;
     job->samples_per_slot = options->samples_per_slot;
+    job->tokens_per_sample = options->tokens_per_sample == 0 ? 1 : options->tokens_per_sample;
     return true;
 }
 

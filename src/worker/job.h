@@ -28,7 +28,7 @@ struct job_tensor {
 struct job {
     struct job_tensor *tensors; /* params, then state */
     uint32_t tensor_count, param_count;
-    uint32_t slots, gang, samples_per_slot;
+    uint32_t slots, gang, samples_per_slot, tokens_per_sample;
     uint32_t checkpoint_every; /* steps; 0: never */
     uint64_t steps;
     char *checkpoint_dir; /* NULL: no checkpoints */

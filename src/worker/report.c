@@ -93,6 +93,14 @@ static enum worker_phase phase_of(const struct shoal *shoal)
     return m->exchange.ready ? PHASE_REDUCE : PHASE_COMPUTE;
 }
 
+static uint32_t own_slots(const struct member *m)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < m->turn.slot_count; slot++)
+        count += m->me != GROUP_NOBODY && m->turn.owner[slot] == m->me;
+    return count;
+}
+
 static void write_page(struct shoal *shoal)
 {
     const struct member *m = shoal->member;
@@ -104,25 +112,25 @@ static void write_page(struct shoal *shoal)
         .attempt = m->last_compute.attempt,
         .phase = phase_of(shoal),
     };
-    for (uint32_t slot = 0; slot < m->turn.slot_count; slot++)
-        facts.slots_owned += m->me != GROUP_NOBODY && m->turn.owner[slot] == m->me;
+    facts.slots_owned = own_slots(m);
     status_write(shoal->page, &facts);
 }
 
+/* Tokens of this worker's own slots, so that the workers' figures add up to the job's. */
 static void report_stats(struct shoal *shoal)
 {
     int64_t now_us = clock_monotonic_us();
     uint64_t step = shoal->member->self.position / 2;
     if (now_us - shoal->told_stats_us < STATS_US) return;
     double seconds = (double)(now_us - shoal->told_stats_us) / 1e6;
-    double samples =
-        (double)(step - shoal->told_stats_step) * shoal->job.slots * shoal->job.samples_per_slot;
+    double tokens = (double)(step - shoal->told_stats_step) * own_slots(shoal->member) *
+                    shoal->job.samples_per_slot * shoal->job.tokens_per_sample;
     bool first = shoal->told_stats_us == 0 || step < shoal->told_stats_step;
     shoal->told_stats_us = now_us;
     shoal->told_stats_step = step;
     if (!first)
         send_json(shoal, json_pack("{s:s, s:f, s:I}", "t", "stats", "tokens_per_s",
-                                   samples / seconds, "step", (json_int_t)step));
+                                   tokens / seconds, "step", (json_int_t)step));
 }
 
 void report_changes(struct shoal *shoal)

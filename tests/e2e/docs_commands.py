@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands that the documentation shows, exactly as they are written.
 
-    tests/e2e/docs_commands.py BUILD [FILE.md...]
+    tests/e2e/docs_commands.py [BUILD [FILE.md...]]      (BUILD: the folder build of the tree)
 
 A block is run when it is fenced with ```sh and the line before it is `<!-- run -->`. The blocks of
 one page run in order in one folder: a fresh copy of the tree's examples, catalog and docs,
@@ -55,9 +55,9 @@ def run_block(folder, build, text):
 
 
 def main():
-    if len(sys.argv) < 2:
+    if "--help" in sys.argv:
         sys.exit(__doc__)
-    build = pathlib.Path(sys.argv[1]).resolve()
+    build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else tree.root / "build").resolve()
     pages = [pathlib.Path(p) for p in sys.argv[2:]]
     pages = pages or [tree.root / "README.md", *sorted((tree.root / "docs").glob("*.md"))]
     tree.adopt()

@@ -135,6 +135,16 @@ static bool read_job_file(const char *path, char **ret_yaml, struct error *ret_e
     return error_set(ret_error, "%s: holds a 0 byte, so it is no YAML text", path);
 }
 
+/* The server calls every job "job.yaml"; the user knows it by its path. Always returns false. */
+static bool name_file(const char *path, struct error *ret_error)
+{
+    static const char name[] = "job.yaml:";
+    if (strncmp(ret_error->text, name, sizeof name - 1) != 0)
+        return error_prefix(ret_error, "%s", path);
+    struct error told = *ret_error;
+    return error_set(ret_error, "%s:%.400s", path, told.text + sizeof name - 1);
+}
+
 static bool plan_job(struct client *client, const struct cli_args *args, const char *yaml,
                      struct error *ret_error)
 {
@@ -142,7 +152,7 @@ static bool plan_job(struct client *client, const struct cli_args *args, const c
         .method = "POST", .path = "/v1/plan", .body = yaml, .type = "application/yaml"};
     struct client_reply reply;
     if (!client_call(client, &request, &reply, ret_error))
-        return error_prefix(ret_error, "%s", args->words[0]);
+        return name_file(args->words[0], ret_error);
     struct term term = term_open(stdout);
     json_t *plan = json_loads(reply.text, 0, NULL);
     bool ok = plan != NULL;
@@ -194,7 +204,8 @@ static void print_short_plan(const json_t *plan)
                format_clock(clock, clock_wall_us() + took_us),
                format_usd(total, micros_of(row_real(option, "usd")), 4));
     else
-        printf("finish: not known; give elastic.work_per_slot to have it estimated\n");
+        printf("finish: not known; the job does not say how much work it is "
+               "(elastic.work_per_slot)\n");
 }
 
 /* So that the second sending after a lost answer is the same submission. */
@@ -227,7 +238,7 @@ static bool run_job(struct client *client, const struct cli_args *args, const ch
 {
     if (!args->json) {
         json_t *plan = client_post(client, "/v1/plan", "application/yaml", yaml, ret_error);
-        if (plan == NULL) return error_prefix(ret_error, "%s", args->words[0]);
+        if (plan == NULL) return name_file(args->words[0], ret_error);
         bool fits = strcmp(row_text(plan, "verdict"), "FITS") == 0;
         if (fits)
             print_short_plan(plan);
@@ -237,8 +248,7 @@ static bool run_job(struct client *client, const struct cli_args *args, const ch
         if (!fits) return false;
     }
     struct client_reply reply;
-    if (!submit(client, yaml, &reply, ret_error))
-        return error_prefix(ret_error, "%s", args->words[0]);
+    if (!submit(client, yaml, &reply, ret_error)) return name_file(args->words[0], ret_error);
     json_t *answer = json_loads(reply.text, 0, NULL);
     int64_t job = row_int(answer, "job");
     if (args->json)

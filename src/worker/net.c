@@ -33,7 +33,6 @@ struct net {
     struct net_options options;
     int epoll, listener, wake;
     pthread_t thread;
-    bool thread_runs;
     _Atomic bool stopping;
     char text[NET_ADDRESS_BYTES];
     struct conn *conn[NET_CONNECTIONS_MAX];
@@ -69,6 +68,9 @@ static bool open_listener(struct net *net, struct error *ret_error)
     struct sockaddr_in local = {.sin_family = AF_INET};
     if (inet_pton(AF_INET, net->options.listen, &local.sin_addr) != 1)
         return error_set(ret_error, "SHOAL_LISTEN=%s: expected an IPv4 address to listen on",
+                         net->options.listen);
+    if (local.sin_addr.s_addr == htonl(INADDR_ANY))
+        return error_set(ret_error, "SHOAL_LISTEN=%s: give the address that peers can reach",
                          net->options.listen);
     socklen_t bytes = sizeof local;
     net->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -484,7 +486,6 @@ struct net *net_start(const struct net_options *options, struct error *ret_error
         release(net);
         return NULL;
     }
-    net->thread_runs = true;
     return net;
 }
 

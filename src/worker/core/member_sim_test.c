@@ -180,26 +180,28 @@ static struct member *member_of(struct world *w, uint32_t index)
     return &w->node[index].member;
 }
 
-static void pump(struct world *w, uint32_t from, bool flush)
+static void pump_link(struct world *w, uint32_t from, uint32_t to, bool flush)
 {
     static _Alignas(16) uint8_t bytes[WIRE_PAYLOAD_MAX];
-    for (uint32_t to = 0; to < w->node_count; to++) {
-        struct link *link = &w->link[from][to];
-        while (link->up && (flush || link->in_flight < IN_FLIGHT)) {
-            struct occurrence o = {
-                .kind = ON_FRAME, .node = to, .peer = from, .epoch = link->epoch};
-            o.count = member_fill(member_of(w, from), id_of(to), bytes, &o.frame);
-            if (o.count == 0) break;
-            assert_true(o.count < FRAME_MAX);
-            o.bytes = malloc(o.count);
-            memcpy(o.bytes, bytes, o.count);
-            int64_t arrives = w->now_us + 20 + below(w, below(w, 8) == 0 ? 60000 : 400);
-            if (arrives <= link->last_us) arrives = link->last_us + 1;
-            link->last_us = arrives;
-            link->in_flight++;
-            later(w, arrives - w->now_us, o);
-        }
+    struct link *link = &w->link[from][to];
+    while (link->up && (flush || link->in_flight < IN_FLIGHT)) {
+        struct occurrence o = {.kind = ON_FRAME, .node = to, .peer = from, .epoch = link->epoch};
+        o.count = member_fill(member_of(w, from), id_of(to), bytes, &o.frame);
+        if (o.count == 0) break;
+        assert_true(o.count < FRAME_MAX);
+        o.bytes = malloc(o.count);
+        memcpy(o.bytes, bytes, o.count);
+        int64_t arrives = w->now_us + 20 + below(w, below(w, 8) == 0 ? 60000 : 400);
+        if (arrives <= link->last_us) arrives = link->last_us + 1;
+        link->last_us = arrives;
+        link->in_flight++;
+        later(w, arrives - w->now_us, o);
     }
+}
+
+static void pump(struct world *w, uint32_t from, bool flush)
+{
+    for (uint32_t to = 0; to < w->node_count; to++) pump_link(w, from, to, flush);
 }
 
 static void check_cover(struct world *w, const struct node *node)
@@ -482,7 +484,7 @@ static void frame(struct world *w, const struct occurrence *o)
     if (!member_frame(member_of(w, o->node), id_of(o->peer), o->frame, o->bytes, o->count,
                       w->now_us))
         w->wrong = "a correct peer was called unsound";
-    if (w->node[o->peer].alive) serve(w, o->peer); /* room on the link */
+    if (w->node[o->peer].alive) pump_link(w, o->peer, o->node, false); /* room on the link */
 }
 
 static void happen(struct world *w, const struct occurrence *o)

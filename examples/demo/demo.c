@@ -172,20 +172,20 @@ static void show_pool_now(struct demo *demo, struct live *live)
 /* The pool fills up: a table that grows until the first steps are done. */
 static bool tell_filling(struct demo *demo, struct error *ret_error)
 {
-    struct live live = {.term = &demo->term};
+    struct live *live = &demo->watch.live; /* events are printed above the table */
     int64_t until_us = clock_monotonic_us() + FILL_US;
     show_chapter(&demo->term, "The pool fills up");
     while (watch_steps_done(&demo->watch) < 2 && !children_must_stop()) {
         if (!watch_look(&demo->watch, ret_error)) return false;
-        if (demo->term.is_terminal) show_pool_now(demo, &live);
+        if (demo->term.is_terminal) show_pool_now(demo, live);
         if (clock_monotonic_us() > until_us)
             return error_set(ret_error,
                              "no training step within %d s; see out/demo/data/server.log",
                              (int)(FILL_US / 1000000));
         children_pause_ms(LOOK_MS);
     }
-    if (!demo->term.is_terminal) show_pool_now(demo, &live);
-    live_end(&live);
+    if (!demo->term.is_terminal) show_pool_now(demo, live);
+    live_end(live);
     return true;
 }
 

@@ -203,6 +203,7 @@ void watch_show(struct watch *watch)
             follow_estimate_us(&watch->follow, now_us, done, (int64_t)watch->record->options.steps),
         .is_away = watch->is_away};
     show_progress_line(&progress, watch->record, &line);
+    if (line.bytes != NULL) term_wrap(watch->term, line.bytes);
     live_show(&watch->live, text_get(&line));
     text_free(&line);
 }

@@ -77,6 +77,7 @@ static void show(struct watch *watch, const json_t *row, struct live *live, int6
     if (!is_due) return;
     struct text line = {0};
     follow_line(&watch->follow, row, now_us, &line);
+    if (line.bytes != NULL) term_wrap(live->term, line.bytes);
     live_show(live, text_get(&line));
     text_free(&line);
     watch->shown_us = now_us;

@@ -101,6 +101,35 @@ static void redraws_only_on_a_terminal(void **state)
     free(bytes);
 }
 
+static void draws_what_fits(void **state)
+{
+    (void)state;
+    char *bytes = NULL;
+    size_t count = 0;
+    FILE *stream = open_memstream(&bytes, &count);
+    struct term screen = {.stream = stream, .is_terminal = true, .width = 20, .height = 3};
+    struct live live = {.term = &screen};
+    live_show(&live, "a\nb\nc\nd\n");
+    live_end(&live);
+    (void)fclose(stream);
+    assert_string_equal(bytes, "a\nb\r\033[1A\033[Ja\nb\nc\nd\n");
+    free(bytes);
+}
+
+static void wraps_between_parts(void **state)
+{
+    (void)state;
+    struct term screen = {.width = 12}, file = {.width = 0};
+    char line[] = "step 1 · loss 2 · 3 left", same[] = "step 1 · loss 2 · 3 left";
+    char solid[] = "a line without any place";
+    term_wrap(&screen, line);
+    assert_string_equal(line, "step 1\nloss 2\n3 left");
+    term_wrap(&file, same);
+    assert_string_equal(same, "step 1 · loss 2 · 3 left");
+    term_wrap(&screen, solid);
+    assert_string_equal(solid, "a line without any place");
+}
+
 static void suggests(void **state)
 {
     (void)state;
@@ -145,6 +174,8 @@ int main(void)
         cmocka_unit_test(survives_failing_memory),
         cmocka_unit_test(measures_what_is_seen),
         cmocka_unit_test(redraws_only_on_a_terminal),
+        cmocka_unit_test(draws_what_fits),
+        cmocka_unit_test(wraps_between_parts),
         cmocka_unit_test(suggests),
         cmocka_unit_test(escapes),
     };

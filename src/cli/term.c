@@ -16,8 +16,12 @@ struct term term_open(FILE *stream)
     struct term term = {.stream = stream, .is_terminal = isatty(fileno(stream)) == 1};
     if (!term.is_terminal) return term;
     struct winsize size;
-    if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0) term.width = size.ws_col;
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0) {
+        term.width = size.ws_col;
+        term.height = size.ws_row;
+    }
     if (term.width == 0) term.width = 80;
+    if (term.height == 0) term.height = 24;
     const char *kind = getenv("TERM");
     bool is_dumb = kind == NULL || strcmp(kind, "dumb") == 0;
     if (is_dumb) term.is_terminal = false; /* cannot move its cursor */
@@ -101,14 +105,36 @@ static void draw_line(struct live *live, const char *line, size_t bytes, bool is
     live->line_count++;
 }
 
-static void draw_block(struct live *live, const char *text)
+void term_wrap(const struct term *term, char *line)
+{
+    static const char mark[] = " · ";
+    while (term->width > 1 && term_columns(line) >= term->width) {
+        char *last = NULL, *end = line + term_bytes_within(line, term->width - 1);
+        for (char *at = strstr(line, mark); at != NULL && at < end; at = strstr(at + 1, mark))
+            last = at;
+        if (last == NULL) return; /* no place to break: it is cut */
+        *last = '\n';
+        memmove(last + 1, last + sizeof mark - 1, strlen(last + sizeof mark - 1) + 1);
+        line = last + 1;
+    }
+}
+
+/* `lines_max` 0: all of it. */
+static void draw_block(struct live *live, const char *text, uint32_t lines_max)
 {
     while (*text != '\0') {
         size_t bytes = strcspn(text, "\n");
-        bool is_last = text[bytes] == '\0' || text[bytes + 1] == '\0';
-        draw_line(live, text, bytes, is_last);
+        bool is_end = text[bytes] == '\0' || text[bytes + 1] == '\0';
+        live->is_cut = !is_end && live->line_count + 1 == lines_max;
+        draw_line(live, text, bytes, is_end || live->is_cut);
+        if (live->is_cut) return;
         text += bytes + (text[bytes] == '\n');
     }
+}
+
+static uint32_t lines_max(const struct live *live)
+{
+    return live->term->height > 2 ? live->term->height - 1 : 0;
 }
 
 void live_show(struct live *live, const char *text)
@@ -121,7 +147,7 @@ void live_show(struct live *live, const char *text)
         return;
     }
     rewind_block(live);
-    draw_block(live, text);
+    draw_block(live, text, lines_max(live));
     (void)fflush(stream);
     char *copy = mem_strdup(text); /* without memory the block is just not drawn again */
     mem_free(live->shown);
@@ -133,15 +159,20 @@ void live_print(struct live *live, const char *text)
     bool had_block = live->line_count > 0;
     rewind_block(live);
     fprintf(live->term->stream, "%s\n", text);
-    if (had_block && live->shown != NULL) draw_block(live, live->shown);
+    if (had_block && live->shown != NULL) draw_block(live, live->shown, lines_max(live));
     (void)fflush(live->term->stream);
 }
 
 void live_end(struct live *live)
 {
+    if (live->line_count > 0 && live->is_cut && live->shown != NULL) {
+        rewind_block(live);
+        draw_block(live, live->shown, 0);
+    }
     if (live->line_count > 0) fputs("\n", live->term->stream);
     (void)fflush(live->term->stream);
     live->line_count = 0;
+    live->is_cut = false;
     mem_free(live->shown);
     live->shown = NULL;
 }

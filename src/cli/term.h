@@ -8,6 +8,7 @@
  *     live_print(&live, "node lost");  // a line of its own above the block
  *     live_end(&live);                 // leaves the block standing
  *
+ * A block higher than the terminal is drawn as far as it fits; live_end() prints the whole of it.
  * Without a terminal each live_show() prints its text, so callers show less often then.
  */
 #ifndef SHOAL_CLI_TERM_H
@@ -32,7 +33,7 @@ enum term_style {
 struct term {
     FILE *stream;
     bool is_terminal, has_colour;
-    uint32_t width; /* columns; 0: not known, do not cut */
+    uint32_t width, height; /* columns and lines; 0: not known, do not cut */
 };
 
 struct term term_open(FILE *stream);
@@ -43,9 +44,13 @@ uint32_t term_columns(const char *text);
 /* Bytes of text that fit into columns, escape sequences kept whole. */
 uint32_t term_bytes_within(const char *text, uint32_t columns);
 
+/* Breaks a line at its last " · " that still fits, where it is longer than the terminal. */
+void term_wrap(const struct term *term, char *line);
+
 struct live {
     const struct term *term;
     uint32_t line_count; /* lines of the block now on the screen */
+    bool is_cut;         /* it has more than fit */
     char *shown;         /* the block, to draw it again after live_print() */
 };
 

@@ -144,40 +144,81 @@ static void add_time(struct text *line, double seconds)
     text_add(line, "  %2d:%02d  ", whole / 60, whole % 60);
 }
 
-static const struct {
-    const char *kind, *label;
-    enum term_style style;
-} events[] = {
-    {"lost", "✕ lost   ", TERM_RED},   {"drain", "▼ drain  ", TERM_YELLOW},
-    {"buy", "○ order  ", TERM_PLAIN},  {"finish", "✓ done   ", TERM_GREEN},
-    {"refuse", "✕ refused", TERM_RED}, {"wait", "… waits  ", TERM_PLAIN},
-};
+/* Labels are eight columns wide, so that what follows them lines up. */
+static void add_label(struct text *line, const struct term *term, enum term_style style,
+                      const char *label)
+{
+    text_add(line, "%s%s%s  ", term_style(term, style), label, term_style(term, TERM_PLAIN));
+}
+
+static void add_machine(struct text *line, const json_t *decision)
+{
+    text_add(line, "%s in %s", row_text(decision, "model"), row_text(decision, "zone"));
+}
+
+static void add_drain(struct text *line, const json_t *decision, const struct term *term)
+{
+    char price[FORMAT_BYTES], threshold[FORMAT_BYTES];
+    bool is_price = audit_is_price_drain(decision), has_notice = audit_has_notice(decision);
+    add_label(line, term, TERM_YELLOW,
+              is_price     ? "▼ price "
+              : has_notice ? "▼ notice"
+                           : "▼ drain ");
+    add_machine(line, decision);
+    if (is_price)
+        text_add(line, " costs %s/h, above the threshold of %s/h",
+                 format_usd(price, row_int(decision, "a"), 2),
+                 format_usd(threshold, row_int(decision, "b"), 2));
+    else if (has_notice)
+        text_add(line, " will be taken in %s", format_duration(price, row_int(decision, "a")));
+    else
+        text_add(line, ": %s", row_text(decision, "text"));
+}
+
+static void add_loss(struct text *line, const json_t *decision, const struct term *term)
+{
+    add_label(line, term, TERM_RED, "✕ lost  ");
+    add_machine(line, decision);
+    if (audit_has_notice(decision))
+        text_add(line, ", after its notice");
+    else if (strcmp(row_text(decision, "reason"), "PREEMPTED") == 0)
+        text_add(line, ", without notice (kill -9)");
+    else
+        text_add(line, ": %s", row_text(decision, "text"));
+}
+
+static void add_order(struct text *line, const json_t *decision, const struct term *term)
+{
+    char price[FORMAT_BYTES];
+    bool is_fallback = strcmp(row_text(decision, "reason"), "FALLBACK") == 0;
+    add_label(line, term, TERM_BLUE, "○ order ");
+    add_machine(line, decision);
+    text_add(line, " for %s/h%s", format_usd(price, row_int(decision, "a"), 2),
+             is_fallback ? ", guaranteed: spot is gone or too dear" : "");
+}
 
 bool show_decision(const json_t *decision, const struct record *record, const struct term *term,
                    struct text *ret_line)
 {
     const char *kind = row_text(decision, "kind");
-    for (uint32_t i = 0; i < sizeof events / sizeof events[0]; i++) {
-        if (strcmp(kind, events[i].kind) != 0) continue;
-        if (strcmp(row_text(decision, "reason"), "JOB_ENDED") == 0) return false;
-        add_time(ret_line, record_seconds(record, row_int(decision, "t")));
-        text_add(ret_line, "%s%s%s ", term_style(term, events[i].style), events[i].label,
-                 term_style(term, TERM_PLAIN));
-        if (row_text(decision, "model")[0] != '\0')
-            text_add(ret_line, "%s in %s: ", row_text(decision, "model"),
-                     row_text(decision, "zone"));
-        text_add(ret_line, "%s", row_text(decision, "text"));
-        return true;
-    }
-    return false;
+    bool is_loss = strcmp(kind, "lost") == 0, is_drain = strcmp(kind, "drain") == 0;
+    bool is_order = strcmp(kind, "buy") == 0, is_end = strcmp(kind, "finish") == 0;
+    if (!is_loss && !is_drain && !is_order && !is_end) return false;
+    if (strcmp(row_text(decision, "reason"), "JOB_ENDED") == 0) return false;
+    add_time(ret_line, record_seconds(record, row_int(decision, "t")));
+    if (is_loss) add_loss(ret_line, decision, term);
+    if (is_drain) add_drain(ret_line, decision, term);
+    if (is_order) add_order(ret_line, decision, term);
+    if (is_end) add_label(ret_line, term, TERM_GREEN, "✓ done  ");
+    if (is_end) text_add(ret_line, "%s", row_text(decision, "text"));
+    return true;
 }
 
 void show_join(const json_t *worker, double seconds, const struct term *term, struct text *ret_line)
 {
     add_time(ret_line, seconds);
-    text_add(ret_line,
-             "%s+ joined %s worker %" JSON_INTEGER_FORMAT " on %s, in the middle of the run",
-             term_style(term, TERM_GREEN), term_style(term, TERM_PLAIN),
+    add_label(ret_line, term, TERM_GREEN, "+ joined");
+    text_add(ret_line, "worker %" JSON_INTEGER_FORMAT " on %s, in the middle of the run",
              row_short(worker, "worker"), row_text(worker, "model"));
 }
 

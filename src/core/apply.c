@@ -76,7 +76,8 @@ static void observe_refused(pool *p, uint32_t slot, const struct pool_event *eve
                             struct pool_output *out)
 {
     struct node *n = &p->nodes[slot];
-    if (n->state == NODE_RELEASING && n->release_sent) { /* it never ran, so it is released */
+    /* It never ran, so it is released; of one that was seen up this is an old answer, or a lie. */
+    if (n->state == NODE_RELEASING && n->release_sent && n->phase != NODE_PHASE_UP) {
         node_end(p, slot, event->u.node_observed.billed_usd_micros, out);
         return;
     }
@@ -88,8 +89,8 @@ static void observe_refused(pool *p, uint32_t slot, const struct pool_event *eve
     else
         offer_refuse(p, n->offer, until_us);
     /* Released all the same: a provider that refuses may have started it after all. */
-    node_lose(p, slot, refusal_reason(event->u.node_observed.reason), p->config.refused_backoff_us,
-              out);
+    node_lose(p, slot, refusal_reason(event->u.node_observed.reason),
+              p->offers[n->offer].refused_until_us - p->now_us, out);
 }
 
 static void observe_up(pool *p, uint32_t slot, const struct pool_event *event,

@@ -50,6 +50,7 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define SWAP_GAIN_PPM    INT64_C(900000) /* spot must cost below this share to be taken (back) */
 #define NOTICE_MARGIN_US INT64_C(200000) /* workers are gone this long before the provider acts */
 enum {
+    REFUSED_DOUBLINGS_MAX = 3, /* an offer that keeps refusing is asked at up to 8 backoffs */
     REFRESH_LEASES = 4
 }; /* a silent provider, a silent worker: asked again after this many
       agent leases, in case the one message that mattered was lost */

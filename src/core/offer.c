@@ -141,6 +141,10 @@ void offer_refuse(pool *p, uint32_t slot, int64_t until_us)
 {
     struct offer *o = &p->offers[slot];
     if (until_us <= o->refused_until_us || until_us <= p->now_us) return;
+    if (o->refused_until_us <= p->now_us) { /* not one more answer of the same wave of orders */
+        until_us = p->now_us + ((until_us - p->now_us) << o->refused_count);
+        if (o->refused_count < REFUSED_DOUBLINGS_MAX) o->refused_count++;
+    }
     o->refused_until_us = until_us;
     heap_set(&p->timers, timer_of_offer(p, slot), offer_due_us(o));
 }

@@ -182,6 +182,7 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->share_ppm);
     walk_u32(w, &o->hot_ppm);
     walk_u32(w, &o->idle_listed);
+    walk_u32(w, &o->refused_count);
     walk_list(w, &o->nodes, p->nodes_end);
     walk_list(w, &o->idle_nodes, p->nodes_end);
     walk_link(w, &o->market_link, p->offers_end);

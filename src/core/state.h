@@ -58,7 +58,8 @@ struct offer {
     uint32_t reach_count; /* most nodes ever within reach at once: stock and held */
     uint32_t share_ppm;   /* price as a share of on-demand, rounded up */
     uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
-    uint32_t idle_listed, reserved;
+    uint32_t idle_listed;
+    uint32_t refused_count; /* waves of refusals since a node of it last came up */
     struct list nodes, idle_nodes;
     struct link market_link, idle_link;
 };

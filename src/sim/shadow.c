@@ -12,6 +12,9 @@ static const struct sim_checker *const checkers[] = {
     &sim_check_forgotten, &sim_check_stale,  &sim_check_bounds,    &sim_check_region,
     &sim_check_threshold, &sim_check_order,  &sim_check_refusals,  &sim_check_decisions,
 };
+/* After the heal the news of prices and stock has to get around before nothing changes any more. */
+#define SETTLE_US (10 * SIM_MINUTE_US)
+
 enum { CHECKERS_COUNT = sizeof checkers / sizeof checkers[0] };
 
 struct sim_shadow *sim_shadow_open(void)
@@ -95,7 +98,7 @@ static void hear_event(struct sim *s, const struct pool_event *event)
         uint32_t phase = event->u.node_observed.phase;
         bool over = phase == NODE_PHASE_GONE ||
                     (phase == NODE_PHASE_REFUSED && node != NULL && !node->heard_up);
-        if (node != NULL && phase == NODE_PHASE_UP) node->heard_up = true;
+        if (node != NULL && phase == NODE_PHASE_UP && !node->released) node->heard_up = true;
         if (node != NULL && (over || (phase == NODE_PHASE_ABSENT && node->released))) {
             node->lost = true;
             end_workers_of(s->shadow, node);
@@ -122,7 +125,8 @@ static void note_node_command(struct sim *s, const struct pool_command *c)
         if (c->kind == POOL_COMMAND_ENSURE_NODE) {
             node->offer = offer_index(s, c->offer_id);
             struct shadow_job *job = sim_shadow_job(s, c->job_id);
-            if (job != NULL && !sim_faults_on(s)) job->calm_nodes++;
+            bool calm = !sim_faults_on(s) && s->now_us > s->healed_us + SETTLE_US;
+            if (job != NULL && calm) job->calm_nodes++;
         }
     }
     if (node == NULL) return;

@@ -33,7 +33,7 @@ struct shadow_job {
     bool admitted, refused, ended;
     uint32_t refusal;    /* enum decision_reason */
     uint32_t state;      /* enum job_state after the step before; 0: not known yet */
-    uint32_t calm_nodes; /* nodes bought for it after the heal */
+    uint32_t calm_nodes; /* nodes bought for it long after the heal */
     int64_t spent_usd_micros;
     struct pool_decision last;
 };

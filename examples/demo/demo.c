@@ -362,6 +362,7 @@ static int finish(struct demo *demo, bool ok, const struct error *error)
 {
     watch_close(&demo->watch);
     bool was_stopped = children_must_stop();
+    (void)fflush(stdout); /* what was told comes before what went wrong */
     if (was_stopped) fprintf(stderr, "\nstopping everything ...\n");
     children_end_all();
     client_close(demo->client);

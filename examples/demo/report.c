@@ -58,7 +58,7 @@ static void add_tiles(const struct record *record, const struct summary *summary
              "it learns");
     int64_t fixed = summary->static_cost_usd_micros;
     int64_t saved_ppm = fixed <= 0 ? 0 : (fixed - summary->cost_usd_micros) * 1000000 / fixed;
-    (void)snprintf(more, sizeof more, "%s %s than on demand",
+    (void)snprintf(more, sizeof more, "%s %s than on demand (computed)",
                    format_share(one, saved_ppm < 0 ? -saved_ppm : saved_ppm),
                    saved_ppm < 0 ? "more" : "less"); /* fits */
     add_tile(page, format_usd(value, summary->cost_usd_micros, 2), "cost, at emulated prices",
@@ -97,9 +97,14 @@ static const char trade_keys[] =
 static void add_charts(const struct record *record, const struct summary *summary,
                        struct text *page)
 {
-    add_section(page, "Workers",
-                "Who computed each step. A lost worker costs the redoing of its "
-                "share of one step; the others never stop.");
+    char note[256], redone[FORMAT_BYTES], slots[FORMAT_BYTES];
+    uint64_t all = record->options.steps * record->options.slots;
+    (void)snprintf(note, sizeof note,
+                   "Who computed each step. A lost worker costs its share of one step, the others "
+                   "never stop: %s of %s slots were computed again.",
+                   format_count(redone, (int64_t)summary->churn.redone_slots),
+                   format_count(slots, (int64_t)all)); /* fits */
+    add_section(page, "Workers", note);
     text_add(page, "<ul class=\"keys\">");
     add_model_keys(record, page);
     text_add(page, "%s%s</ul>\n", loss_keys, restart_key);

@@ -45,20 +45,19 @@ static void add_losses(const struct record *record, const struct chart *chart)
     size_t i;
     json_t *row;
     char title[256];
-    for (uint32_t j = 0; j < record->restart_count; j++) {
-        double x = record_seconds(record, record->restarts_us[j]);
-        chart_rule_x(chart, x, "rule-restart", NULL);
-        chart_mark(chart, CHART_RESTART, x, chart->y.high, "the server was killed and restarted");
-    }
     json_array_foreach(record->decisions, i, row)
     {
-        if (!audit_is_loss(record->decisions, i) || !is_in_time(record, row_int(row, "t")))
-            continue;
+        if (!is_counted_loss(record, i)) continue;
         double x = record_seconds(record, row_int(row, "t"));
         title_of(record, row, title, sizeof title);
         chart_rule_x(chart, x, "rule-loss", NULL);
         chart_mark(chart, audit_has_notice(row) ? CHART_NOTICE : CHART_LOSS, x, chart->y.high,
                    title);
+    }
+    for (uint32_t j = 0; j < record->restart_count; j++) {
+        double x = record_seconds(record, record->restarts_us[j]);
+        chart_rule_x(chart, x, "rule-restart", NULL);
+        chart_mark(chart, CHART_RESTART, x, chart->y.high, "the server was killed and restarted");
     }
 }
 
@@ -276,7 +275,7 @@ static double highest_share(const struct record *record)
 
 void report_charts_price(const struct record *record, struct text *page)
 {
-    double most = highest_share(record) * 1.08;
+    double most = fmax(100, highest_share(record)) * 1.06;
     for (uint32_t zone = 0; zone < record->zone_count; zone++) {
         const char *name = record->zones[zone];
         size_t i;

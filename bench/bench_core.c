@@ -1,8 +1,8 @@
 /* How fast the core decides, alone: no journal, no network, one thread.
  *
  * Prints one JSON object per row of out/bench.json. Budgets (the limits that stand in the peer's
- * place) are those of the design: 200,000 placements/s, 5 ms for a round that changes little, 1 KiB a
- * queued job, 50 ms from a refresh of a million prices to the new plan. Sizes as arguments
+ * place) are those of the design: 200,000 placements/s, 5 ms for a round that changes little, 1 KiB
+ * a queued job, 50 ms from a refresh of a million prices to the new plan. Sizes as arguments
  * (`bench_core 1k 10k`); all of them without. */
 #include "base/clock.h"
 #include "base/mem.h"

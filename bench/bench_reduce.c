@@ -3,8 +3,8 @@
  *
  *     bench_reduce [--quick]
  *
- * N forked ranks form a full mesh; each iteration ends with a barrier, which both forms pay. The two
- * forms alternate, so that noise of the machine hits both; medians are printed as rows of
+ * N forked ranks form a full mesh; each iteration ends with a barrier, which both forms pay. The
+ * two forms alternate, so that noise of the machine hits both; medians are printed as rows of
  * out/bench.json. Results are checked: every rank compares its means with the expected sum.
  */
 #include "base/clock.h"
@@ -182,7 +182,8 @@ static void take(struct rank *r, uint32_t from, const struct conn *conn)
     if (!fine) die("a frame was refused");
 }
 
-/* One pass over the connection to `peer`. Returns poll events to wait for; *ret_over: all passed. */
+/* One pass over the connection to `peer`. Returns poll events to wait for; *ret_over: all passed.
+ */
 static short move(struct rank *r, uint32_t peer, bool *ret_over)
 {
     struct conn *conn = r->conn[peer];

@@ -1,5 +1,5 @@
-/* start_ms: how long `shoal --help` takes from fork to exit, the median of 21, against the budget of
- * 50 ms.
+/* start_ms: how long `shoal --help` takes from fork to exit, the median of 21, against the budget
+ * of 50 ms.
  *
  *     bench_start [PATH OF shoal]      default: ../shoal beside this program
  */

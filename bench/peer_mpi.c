@@ -1,5 +1,5 @@
-/* OpenMPI's float32 allreduce, the peer of bench_reduce: prints the median time in ms of the slowest
- * rank. `mpirun ... peer_mpi BYTES ITERATIONS` */
+/* OpenMPI's float32 allreduce, the peer of bench_reduce: prints the median time in ms of the
+ * slowest rank. `mpirun ... peer_mpi BYTES ITERATIONS` */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

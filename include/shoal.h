@@ -11,7 +11,7 @@
  *     struct shoal_work work;
  *     while (shoal_next(job, &work)) {
  *         if (work.kind == SHOAL_COMPUTE) {
- *             float loss = my_backward(work.step, work.slot, work.gradient); // fills gradient[0..n)
+ *             float loss = my_backward(work.step, work.slot, work.gradient); // fills gradient
  *             shoal_submit(job, loss);
  *         } else if (work.kind == SHOAL_APPLY) {
  *             my_optimizer(work.step, work.gradient); // the mean over slots, read only
@@ -24,7 +24,8 @@
  *            only inside shoal_join(), shoal_next() and shoal_close(). work.gradient is the
  *            library's, valid until the next call.
  * Shapes     gradient: all params concatenated in the order given, row-major, float32.
- * Errors     shoal_join() returns NULL and a sentence. Later faults end the loop; shoal_close() tells.
+ * Errors     shoal_join() returns NULL and a sentence. Later faults end the loop; shoal_close()
+ *            tells.
  * Standalone Without an agent (no SHOAL_AGENT_FD) the program trains alone: one worker, all slots,
  *            same bits.
  */

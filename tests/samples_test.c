@@ -1,5 +1,6 @@
-/* Every YAML file under examples/ and the scenario shown in docs/config.md is accepted by the parser
- * of its kind: `samples_test SOURCE-ROOT`. The other blocks of that page: src/codec/docs_test.c. */
+/* Every YAML file under examples/ and the scenario shown in docs/config.md is accepted by the
+ * parser of its kind: `samples_test SOURCE-ROOT`. The other blocks of that page:
+ * src/codec/docs_test.c. */
 #include "base/io.h"
 #include "base/mem.h"
 #include "codec/job_spec.h"

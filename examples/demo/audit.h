@@ -1,14 +1,14 @@
 /* The demo's checks: was every step done once, every sample used once, and did enough go wrong?
  *
  * Role       Pure functions over rows of the API (docs/protocol.md, "Rows"). The server's word is
- * not taken for it: who computed which slots of which step comes from the workers, and is added up
- * here again.
- * Slots      A worker's share of a step is hex digits read from slot 0 on: "80" of 8 slots is slot 0
- *            alone. Within one step the shares must be disjoint and together hold every slot.
- * Losses     A machine that the provider takes or that fails while the job trains (between its first
- *            and last step). With notice: the first thing decided about it is to drain it for the
- *            notice, or the loss says so. Machines we let go ourselves (idle, drained for price, job
- *            over) are none.
+ *            not taken for it: who computed which slots of which step comes from the workers, and
+ *            is added up here again.
+ * Slots      A worker's share of a step is hex digits read from slot 0 on: "80" of 8 slots is slot
+ *            0 alone. Within one step the shares must be disjoint and together hold every slot.
+ * Losses     A machine that the provider takes or that fails while the job trains (between its
+ *            first and last step). With notice: the first thing decided about it is to drain it for
+ *            the notice, or the loss says so. Machines we let go ourselves (idle, drained for
+ *            price, job over) are none.
  */
 #ifndef SHOAL_DEMO_AUDIT_H
 #define SHOAL_DEMO_AUDIT_H

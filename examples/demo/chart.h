@@ -8,8 +8,8 @@
  *     chart_close(&chart);
  *
  * Units      x: seconds; y: whatever the caller's ticks say. Colours come from CSS classes of the
- * page, so that the same SVG serves light and dark. Values outside the ranges are drawn at the
- * edge.
+ *            page, so that the same SVG serves light and dark. Values outside the ranges are drawn
+ *            at the edge.
  */
 #ifndef SHOAL_DEMO_CHART_H
 #define SHOAL_DEMO_CHART_H

@@ -1,4 +1,5 @@
-/* The same training, undisturbed, on one worker of this machine: what the swarm is measured against.
+/* The same training, undisturbed, on one worker of this machine: what the swarm is measured
+ * against.
  *
  * control_start() runs the trainer alone, with the same text, steps and slots; control_look() reads
  * how far it is from what it prints. The hash is over all weights and the optimizer state.

@@ -3,7 +3,8 @@
  *     build/examples/demo/demo [--data FILE] [--fast]
  *
  * The story  promise, market, swarm (with losses, drains, joins and a killed server), the same run
- * on one worker, comparison, figures, report. Every part is a function below, in this order.
+ *            on one worker, comparison, figures, report. Every part is a function below, in this
+ *            order.
  * Ending     However it ends, nothing that it started is left running.
  */
 #include "base/clock.h"

@@ -1,9 +1,9 @@
 /* What the demo has gathered when the story is over: the rows of the API and a few facts.
  *
  * Role       Filled by demo.c, read by summary.c and report.c. Rows are as docs/protocol.md gives
- * them. Times of rows are microseconds since 1970; record_seconds() makes them seconds since the
- * job was submitted, the x of every chart. Ownership  record_free() drops the rows. Strings of
- * models[] and zones[] belong to `offers`.
+ *            them. Times of rows are microseconds since 1970; record_seconds() makes them seconds
+ *            since the job was submitted, the x of every chart.
+ * Ownership  record_free() drops the rows. Strings of models[] and zones[] belong to `offers`.
  */
 #ifndef SHOAL_DEMO_RECORD_H
 #define SHOAL_DEMO_RECORD_H
@@ -25,8 +25,8 @@ struct record_model {
     int64_t ncu_milli;
 };
 
-/* One run of the training. Hashes are over all weights and the optimizer state: of the memory of the
- * workers after the last step, and of the checkpoint of that step read back. */
+/* One run of the training. Hashes are over all weights and the optimizer state: of the memory of
+ * the workers after the last step, and of the checkpoint of that step read back. */
 struct record_state {
     char weights_sha256[RECORD_SHA_BYTES], checkpoint_sha256[RECORD_SHA_BYTES];
     double loss_last;

@@ -1,7 +1,7 @@
 /* What the demo puts on the terminal: tables, the progress line, lines of events.
  *
  * Role       Text from rows; nothing is fetched here. Colours and redrawing come from cli/term.h,
- * so plain files get plain lines.
+ *            so plain files get plain lines.
  */
 #ifndef SHOAL_DEMO_SHOW_H
 #define SHOAL_DEMO_SHOW_H

@@ -155,7 +155,8 @@ static bool take_text(struct stage *stage, const char *given, struct error *ret_
     return ok ? true : error_set(ret_error, "%s: its path is too long", given);
 }
 
-/* A port nobody holds now. The server must find its agents again after a restart, so it is fixed. */
+/* A port nobody holds now. The server must find its agents again after a restart, so it is fixed.
+ */
 static bool pick_port(uint16_t *ret_port, struct error *ret_error)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,

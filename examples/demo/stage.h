@@ -2,7 +2,8 @@
  *
  * Role       Paths, the lock that keeps two demos apart, configuration and job file, the text.
  * Files      lock, text.txt, shoal.yaml, job.yaml, data/ (the server's, with the swarm's
- * checkpoints), control/ (checkpoints of the single worker), report.html and summary.json (the results). A new run removes all but the lock.
+ *            checkpoints), control/ (checkpoints of the single worker), report.html and
+ *            summary.json (the results). A new run removes all but the lock.
  */
 #ifndef SHOAL_DEMO_STAGE_H
 #define SHOAL_DEMO_STAGE_H
@@ -31,8 +32,8 @@ struct stage {
     int lock_fd;
 };
 
-/* Words of the trainer's command line that both runs share. A head of its own: with the tied one the
- * loss jumps for a step or two early on, which looks like damage and is none. */
+/* Words of the trainer's command line that both runs share. A head of its own: with the tied one
+ * the loss jumps for a step or two early on, which looks like damage and is none. */
 extern const char *const stage_trainer_words[];
 enum { STAGE_TRAINER_WORDS = 3 };
 

@@ -1,10 +1,10 @@
 /* Following the job over the HTTP API, through restarts of the server.
  *
  * Role       watch_look() fetches what is new (decisions, committed steps, the job's row), appends
- * it to the record and prints each event on a line of its own above the progress line. A server
- * that does not answer is no error: what was missed is fetched when it is back.
- * watch_collect() fetches everything once more at the end, in order, since a step may be reported
- * after a later one.
+ *            it to the record and prints each event on a line of its own above the progress line. A
+ *            server that does not answer is no error: what was missed is fetched when it is back.
+ *            watch_collect() fetches everything once more at the end, in order, since a step may be
+ *            reported after a later one.
  */
 #ifndef SHOAL_DEMO_WATCH_H
 #define SHOAL_DEMO_WATCH_H

@@ -3,10 +3,12 @@
  * Role       adamw_apply() is one step; the learning rate is a function of the step alone, so that
  *            a worker that joins late needs nothing but weights, moments and the step number.
  * Shapes     params, mean, variance, gradient: flat buffers of the model. mean and variance start
- * 0. Rules      Decay applies to matrices, not to biases and norms. The gradient is scaled down so
- * that its norm is at most `clip`; the norm is summed in double in the order of the buffer. Bits No
- * function of the C library but sqrt (exact by IEEE 754): powers by repeated multiplication, the
- * cosine by a polynomial.
+ *            0.
+ * Rules      Decay applies to matrices, not to biases and norms. The gradient is scaled down so
+ *            that its norm is at most `clip`; the norm is summed in double in the order of the
+ *            buffer.
+ * Bits       No function of the C library but sqrt (exact by IEEE 754): powers by repeated
+ *            multiplication, the cosine by a polynomial.
  */
 #ifndef SHOAL_EXAMPLES_LM_ADAMW_H
 #define SHOAL_EXAMPLES_LM_ADAMW_H

@@ -1,11 +1,11 @@
 /* HTTP to the server, for the commands and for programs that drive a pool (examples/demo).
  *
  * Finding    --server URL, else $SHOAL_SERVER, else the url in DATA/server.json, else
- * http://127.0.0.1:7070. The token: the file $SHOAL_TOKEN_FILE, else DATA/token. DATA is --data,
- * else "shoal-data". server.json is read again by every client_open(), so a restarted server is
- * found. Errors     Sentences. The server's own ("error" of its answer) come through as they are.
+ *            http://127.0.0.1:7070. The token: the file $SHOAL_TOKEN_FILE, else DATA/token. DATA is
+ *            --data, else "shoal-data". server.json is read again by every client_open(), so a
+ *            restarted server is found.
+ * Errors     Sentences. The server's own ("error" of its answer) come through as they are.
  * Ownership  Answers are the caller's: json_decref(), client_reply_free().
- *
  * Threads    One client per thread; it keeps its connection between calls.
  */
 #ifndef SHOAL_CLI_CLIENT_H

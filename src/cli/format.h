@@ -1,7 +1,8 @@
 /* Numbers as people read them: money, time, shares, sparklines.
  *
  * Role       Pure text; integers in, no locale. Each call writes into the caller's text[] of
- * FORMAT_BYTES and returns it, so it can stand inside a printf. Units in the names, as everywhere.
+ *            FORMAT_BYTES and returns it, so it can stand inside a printf. Units in the names, as
+ *            everywhere.
  */
 #ifndef SHOAL_CLI_FORMAT_H
 #define SHOAL_CLI_FORMAT_H

@@ -25,8 +25,8 @@ bool launch_is_up(const char *data);
 bool launch_server(const char *program, const char *config_path, const char *data, int timeout_ms,
                    pid_t *ret_pid, struct error *ret_error) WARN_UNUSED;
 
-/* Asks the server of this data folder to stop (SIGTERM to the process of server.json, if it answers)
- * and waits until it is gone. */
+/* Asks the server of this data folder to stop (SIGTERM to the process of server.json, if it
+ * answers) and waits until it is gone. */
 bool launch_stop(const char *data, int timeout_ms, bool *ret_was_up,
                  struct error *ret_error) WARN_UNUSED;
 

@@ -1,4 +1,5 @@
-/* The examples of docs/protocol.md parse, what is written is read back, mistakes name their member. */
+/* The examples of docs/protocol.md parse, what is written is read back, mistakes name their member.
+ */
 #include "base/mem.h"
 #include "codec/agent_report.h"
 #include "codec/codec.h"

@@ -44,7 +44,8 @@ static void read_listen(yaml_item *root, char ret_listen[CONFIG_TEXT_BYTES])
 
 /* ---- pools ---- */
 
-/* Hardware that lacks what the pool requires would never be used: say so now, not when a job waits. */
+/* Hardware that lacks what the pool requires would never be used: say so now, not when a job waits.
+ */
 static void check_hardware(const struct catalog *catalog, const struct config_pool *entry,
                            yaml_item *list)
 {

@@ -1,11 +1,12 @@
 /* Words and sentences for the core's enums, and how numbers are printed for people.
  *
  * Names      lower_snake words (reasons: UPPER_SNAKE, classes: P0) that appear in JSON, on screen
- * and in filters; frozen once released. name_*() of a value that is no member gives "unknown" (0
- * often means "none": "none"). find_*() is the way back; false: no such word. Sentences
- * reason_format() fills the placeholders of DECISION_REASONS: $a money, #a count, @a seconds from
- * microseconds, %a percent from ppm, ~a NCU from thousandths. ORDER      Every table here follows
- * its enum in src/core; names_test.c fails when one is short.
+ *            and in filters; frozen once released. name_*() of a value that is no member gives
+ *            "unknown" (0 often means "none": "none"). find_*() is the way back; false: no such
+ *            word.
+ * Sentences  reason_format() fills the placeholders of DECISION_REASONS: $a money, #a count, @a
+ *            seconds from microseconds, %a percent from ppm, ~a NCU from thousandths.
+ * ORDER      Every table here follows its enum in src/core; names_test.c fails when one is short.
  */
 #ifndef SHOAL_CODEC_NAMES_H
 #define SHOAL_CODEC_NAMES_H

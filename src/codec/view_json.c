@@ -242,7 +242,8 @@ static json_t *line_json(const struct view_names *names, const struct quote_line
     return object;
 }
 
-/* Work over speed. The estimate leaves out waiting, losses and the reduction: it is a lower bound. */
+/* Work over speed. The estimate leaves out waiting, losses and the reduction: it is a lower bound.
+ */
 static void set_estimate(json_t *object, const struct quote_option *option,
                          const struct job_spec *spec, bool *failed)
 {

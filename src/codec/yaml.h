@@ -76,8 +76,8 @@ int64_t yaml_item_duration_us(yaml_item *item, int64_t min, int64_t max);
 yaml_item *yaml_item_map(yaml_item *item);  /* itself, or NULL and a mistake */
 yaml_item *yaml_item_list(yaml_item *item); /* itself, or NULL and a mistake */
 
-/* Notes a mistake of the caller's own at the item's line: "FILE:LINE: <sentence>". Does nothing with
- * NULL: something that is not there was noted, or is fine. Control characters become '?'. */
+/* Notes a mistake of the caller's own at the item's line: "FILE:LINE: <sentence>". Does nothing
+ * with NULL: something that is not there was noted, or is fine. Control characters become '?'. */
 void yaml_mistake(yaml_item *item, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* A name that may stand in paths, labels and messages: 1 to bytes - 1 of [A-Za-z0-9._/-], no blank.

@@ -2,8 +2,8 @@
  *
  * Role       The core cannot print or abort by itself (it has no libc), so a failed assert calls
  *            pool_assert_failed(), which the program that links the core provides
- * (src/base/assert.c). Rule       For bugs only, never for outside input: decoders and
- * pool_event_check() refuse that.
+ *            (src/base/assert.c).
+ * Rule       For bugs only, never for outside input: decoders and pool_event_check() refuse that.
  */
 #ifndef SHOAL_CORE_ASSERT_H
 #define SHOAL_CORE_ASSERT_H

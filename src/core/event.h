@@ -3,9 +3,10 @@
  * Role       The only way anything enters the core. The daemon journals each event, commits, then
  *            steps it; the simulator makes them up; replay reads them back. So an event must hold
  *            all that a decision needs: configuration (models, pools, offers) enters as events too.
- * Rules      seq = previous + 1; now_us never decreases; a record's unused bytes are written as zero
- *            and not looked at by the core (initialising a union clears one member only); values are frozen
- *            once journaled (new kinds at the end, POOL_CORE_VERSION raised when meaning changes).
+ * Rules      seq = previous + 1; now_us never decreases; a record's unused bytes are written as
+ *            zero and not looked at by the core (initialising a union clears one member only);
+ *            values are frozen once journaled (new kinds at the end, POOL_CORE_VERSION raised when
+ *            meaning changes).
  * Levels     Observations are levels, not edges: "node 7 is UP", believed until its lease ends. The
  *            same event twice changes nothing the second time; a lost one is repaired by the next.
  * Ids        Names (tenants, zones, models, jobs) live outside; the core sees small numbers the

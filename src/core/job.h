@@ -2,8 +2,9 @@
  *
  * States     QUEUED (in its shape's queue) → STARTING (bound to a region, nodes are coming) →
  *            RUNNING (workers are wanted) → DONE, FAILED, CANCELLED; or REFUSED at once. A gang
- * that cannot be completed goes back to QUEUED with its age. Memory     Ended jobs keep their slot
- * until jobs_max is reached; then the one that ended longest ago makes room.
+ *            that cannot be completed goes back to QUEUED with its age.
+ * Memory     Ended jobs keep their slot until jobs_max is reached; then the one that ended longest
+ *            ago makes room.
  */
 #ifndef SHOAL_CORE_JOB_H
 #define SHOAL_CORE_JOB_H

@@ -2,9 +2,10 @@
  *
  * States     RESERVED (the node is coming, or waits for the gang) → ACTIVE (a worker is wanted) →
  *            STOPPING (it is told to stop) → gone; or → OVER on a node that is on its way out,
- * which keeps counting against the job's budget until the provider says the node is gone.
- * Invariants sum of a node's lease.device_count + devices_free = device_count;
- *            node.leases.count <= NODE_LEASES_MAX; worker_id = 0 exactly while never ACTIVE.
+ *            which keeps counting against the job's budget until the provider says the node is
+ *            gone.
+ * Invariants sum of a node's lease.device_count + devices_free = device_count; node.leases.count <=
+ *            NODE_LEASES_MAX; worker_id = 0 exactly while never ACTIVE.
  */
 #ifndef SHOAL_CORE_LEASE_H
 #define SHOAL_CORE_LEASE_H

@@ -1,12 +1,12 @@
 /* The ledger: who pays for each stretch of a node's time.
  *
  * Rule       An interval closes when the holder or the state of the node changes, and at least
- * every ENTRY_US_MAX. Its amount is the exact integral of the offer's price over it, split by
- *            devices, the remainder of the division to the first holder. A price change therefore
- *            needs no cut: entries add up to the micro-dollar whatever the price did.
- * Invariants sum of a node's entries = node.entered_usd_micros = floor(price * time) so far;
- *            after the provider's final bill an ADJUSTMENT makes it equal the bill;
- *            sum of ENTRY_JOB of a job = job.usd_micros; sums of kinds = pool totals.
+ *            every ENTRY_US_MAX. Its amount is the exact integral of the offer's price over it,
+ *            split by devices, the remainder of the division to the first holder. A price change
+ *            therefore needs no cut: entries add up to the micro-dollar whatever the price did.
+ * Invariants sum of a node's entries = node.entered_usd_micros = floor(price * time) so far; after
+ *            the provider's final bill an ADJUSTMENT makes it equal the bill; sum of ENTRY_JOB of a
+ *            job = job.usd_micros; sums of kinds = pool totals.
  */
 #ifndef SHOAL_CORE_LEDGER_H
 #define SHOAL_CORE_LEDGER_H

@@ -1,7 +1,8 @@
 /* Every bound of the core: name, value, reason, and what is seen when it is reached.
  *
  * Role       Sizes that the caller chooses are in struct pool_limits; these are the rest. Reaching
- * a bound is a refusal or a wait with a reason, never a crash. Units      As the names say.
+ *            a bound is a refusal or a wait with a reason, never a crash.
+ * Units      As the names say.
  */
 #ifndef SHOAL_CORE_LIMITS_H
 #define SHOAL_CORE_LIMITS_H
@@ -34,7 +35,7 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define HOUR_US            INT64_C(3600000000)
 #define TIME_US_MAX        INT64_C(4102444800000000) /* the year 2100: later stamps are refused */
 #define PRICE_MAX          INT64_C(10000000000)      /* $10 000 a node-hour, in micro-dollars */
-#define MONEY_MAX          INT64_C(1000000000000000) /* $1 billion: budgets and bills above are refused */
+#define MONEY_MAX          INT64_C(1000000000000000) /* $1 billion: above, refused */
 #define DEVICES_MAX        UINT32_C(1000000)         /* of one job */
 #define NCU_MILLI_MAX      UINT32_C(1000000)         /* a device a thousand times an A100-40GB */
 #define THRESHOLD_PPM_MAX  UINT32_C(10000000)        /* ten times on-demand: never reached */

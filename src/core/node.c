@@ -300,7 +300,8 @@ static bool has_budget_job(const pool *p, const struct node *n)
     return false;
 }
 
-/* Most price changes concern nobody, and an offer may have very many nodes: no look at them then. */
+/* Most price changes concern nobody, and an offer may have very many nodes: no look at them then.
+ */
 void node_price_moved(pool *p, uint32_t offer)
 {
     const struct offer *o = &p->offers[offer];

@@ -5,7 +5,7 @@
  *            keeps its slot until it is needed, oldest first, so that late answers are understood.
  * Keys       incarnation << 40 | counter, made here, never used again.
  * Invariants no slot with billing = 1 is ever forgotten; an adopted node (known to the provider,
- * not to us) exists only to be released.
+ *            not to us) exists only to be released.
  */
 #ifndef SHOAL_CORE_NODE_H
 #define SHOAL_CORE_NODE_H

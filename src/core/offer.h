@@ -2,9 +2,9 @@
  *
  * Role       Keeps each market (one model in one region) in the order of price per NCU-hour, counts
  *            what is left of a stock between two tellings, leaves refusing offers alone for a
- * while, and marks regions whose supply got better so that the waiting are woken once. Stock
- * stock_count is how many more nodes could be had when the provider last told; orders since, and
- * orders it had not answered then, are taken off.
+ *            while, and marks regions whose supply got better so that the waiting are woken once.
+ * Stock      stock_count is how many more nodes could be had when the provider last told; orders
+ *            since, and orders it had not answered then, are taken off.
  */
 #ifndef SHOAL_CORE_OFFER_H
 #define SHOAL_CORE_OFFER_H

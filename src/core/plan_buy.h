@@ -1,13 +1,15 @@
 /* The supply of one region for one demand, in the order in which it is taken.
  *
  * Rule       First devices of nodes that are up and idle, then offers; in each, the lowest price
- * per NCU-hour first (BY_NCU), or per device-hour (BY_DEVICE: reaches a gang's minimum where the
- * first does not fit the budget). An offer is skipped when its kind is not allowed, it is out of
- * stock, refused lately, spot above the threshold, or one node costs more than is left of the
- * budget. A node with more devices than are still wanted counts as dear as its price over the
- * devices used. Use        One iterator serves the planner, which takes each pick as it comes, and
- * quotes, which add them up: so they cannot disagree. Limits     Greedy: within a budget another
- * mix may hold more NCU (a knapsack); the tests compare with the best mix on small inputs.
+ *            per NCU-hour first (BY_NCU), or per device-hour (BY_DEVICE: reaches a gang's minimum
+ *            where the first does not fit the budget). An offer is skipped when its kind is not
+ *            allowed, it is out of stock, refused lately, spot above the threshold, or one node
+ *            costs more than is left of the budget. A node with more devices than are still wanted
+ *            counts as dear as its price over the devices used.
+ * Use        One iterator serves the planner, which takes each pick as it comes, and quotes, which
+ *            add them up: so they cannot disagree.
+ * Limits     Greedy: within a budget another mix may hold more NCU (a knapsack); the tests compare
+ *            with the best mix on small inputs.
  */
 #ifndef SHOAL_CORE_PLAN_BUY_H
 #define SHOAL_CORE_PLAN_BUY_H
@@ -67,7 +69,8 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
 bool supply_next(struct supply *s, struct pick *ret_pick);
 void supply_mix(const pool *p, const struct demand *demand, uint32_t region_index,
                 enum supply_order order, struct mix *ret_mix);
-/* The cheapest offer that gives `devices_min` alone: a greedy mix can miss it. False: there is none. */
+/* The cheapest offer that gives `devices_min` alone: a greedy mix can miss it. False: there is
+ * none. */
 bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
                   uint32_t devices_min, struct mix *ret_mix);
 /* By NCU, or by device, or one offer alone, if only that reaches `devices_min`. */

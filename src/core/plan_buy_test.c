@@ -1,4 +1,4 @@
-/* The supply iterator against 30 slow lines that say the rule, and against the best possible mix. */
+/* The supply iterator against 30 slow lines that say the rule, and against the best mix. */
 #include "core/plan_buy.h"
 #include "core/testing.h"
 #include <inttypes.h>
@@ -131,8 +131,8 @@ static void the_iterator_follows_the_rule(void **state)
     }
 }
 
-/* With one-device nodes, "best" reaches a gang's minimum whenever any mix does, and never spends more
- * than there is. With larger nodes it is a knapsack: how often it falls short is printed. */
+/* With one-device nodes, "best" reaches a gang's minimum whenever any mix does, and never spends
+ * more than there is. With larger nodes it is a knapsack: how often it falls short is printed. */
 static void a_reachable_gang_is_reached(void **state)
 {
     uint32_t short_count = 0, reachable_count = 0;

@@ -56,8 +56,8 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
     return found;
 }
 
-/* Workers of a gang that was given up may still be handing over: until they are gone, their region is
- * the job's, or it would work in two at once. */
+/* Workers of a gang that was given up may still be handing over: until they are gone, their region
+ * is the job's, or it would work in two at once. */
 static bool works_still(const pool *p, const struct job *j)
 {
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)

@@ -164,7 +164,7 @@ static void a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices(v
     (void)state;
     a10_here.region = 1;
     open_with(&b, (struct test_offer[]){h100_spot, a10_here}, 2);
-    /* By NCU: one H100 for $2, then three A10 for $1.5: 4 devices for $3.5, too dear by 10 cents. */
+    /* By NCU: one H100 for $2, then three A10 for $1.5: 4 devices for $3.5, 10 cents too dear. */
     bench_submit(&b,
                  (struct test_job){.id = 1, .min = 4, .max = 4, .budget_per_hour = 34 * USD / 10});
     assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 4);

@@ -1,11 +1,11 @@
 /* A small hostile world: what no order of events may break.
  *
- * Each seed makes a provider that loses, repeats and delays answers, refuses, preempts with and without
- * notice, machines that fall silent, workers that fail, and clients that repeat themselves. After each
- * step: every invariant of the core, entries = totals, one worker per device, a twin restored from a
- * snapshot says and becomes the same. Then faults stop, and everything must come to rest: jobs ended,
- * no node left, bills equal to entries. The large simulator lives in src/sim; this one is here so that
- * a broken core fails beside its source. */
+ * Each seed makes a provider that loses, repeats and delays answers, refuses, preempts with and
+ * without notice, machines that fall silent, workers that fail, and clients that repeat themselves.
+ * After each step: every invariant of the core, entries = totals, one worker per device, a twin
+ * restored from a snapshot says and becomes the same. Then faults stop, and everything must come to
+ * rest: jobs ended, no node left, bills equal to entries. The large simulator lives in src/sim;
+ * this one is here so that a broken core fails beside its source. */
 #include "core/testing.h"
 #include <inttypes.h>
 

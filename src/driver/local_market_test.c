@@ -96,7 +96,8 @@ static void test_lifetimes_have_the_mean_and_the_tail(void **state)
         old += life_us > 3 * mean_us;
     }
     assert_true(fabs(sum / COUNT / (double)mean_us - 1.0) < 0.03);
-    /* Weibull, g = gamma(1 + 1/k): P(T < m/10) = 1 - exp(-(0.1 g)^k), P(T > 3 m) = exp(-(3 g)^k). */
+    /* Weibull, g = gamma(1 + 1/k): P(T < m/10) = 1 - exp(-(0.1 g)^k),
+     * P(T > 3 m) = exp(-(3 g)^k). */
     double g = tgamma(1 + 1 / 0.63);
     assert_true(fabs((double)young / COUNT - (1 - exp(-pow(0.1 * g, 0.63)))) < 0.01);
     assert_true(fabs((double)old / COUNT - exp(-pow(3 * g, 0.63))) < 0.01);

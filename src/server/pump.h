@@ -23,7 +23,7 @@ enum {
     PUMP_BATCH_BUCKETS = 8,       /* 1, 2, 4 ... events a commit; the last is "more" */
 };
 #define PUMP_SNAPSHOT_US INT64_C(600000000) /* 10 min: bounds the journal of a quiet pool */
-#define PUMP_RETRY_US    INT64_C(1000000) /* between commits that nobody waits for, after a failure */
+#define PUMP_RETRY_US    INT64_C(1000000)   /* after a failed commit, when nobody waits for one */
 
 typedef struct pump pump;
 

@@ -210,7 +210,8 @@ static int64_t reachable(const struct sim *s, const struct sim_job *job, uint32_
     return devices;
 }
 
-/* The cheapest way to run the job's least on nodes of one offer, by what the core was told; 0: none. */
+/* The cheapest way to run the job's least on nodes of one offer, by what the core was told; 0:
+ * none. */
 static int64_t cheapest_alone(const struct sim *s, const struct sim_job *job)
 {
     int64_t cheapest = 0;
@@ -283,8 +284,8 @@ static bool same_decision(const struct pool_decision *a, const struct pool_decis
            a->b == b->b && a->c == b->c;
 }
 
-/* Saying the very same about a job twice in a row tells nobody anything. (Two failures of workers are
- * two facts, and a refused submit that is sent again is refused again.) */
+/* Saying the very same about a job twice in a row tells nobody anything. (Two failures of workers
+ * are two facts, and a refused submit that is sent again is refused again.) */
 static void decisions_on_decision(struct sim *s, const struct pool_decision *d)
 {
     const struct shadow_job *job = sim_shadow_job(s, d->job_id);

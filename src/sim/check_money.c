@@ -10,8 +10,8 @@ static int64_t share(int64_t usd_micros, uint32_t part, uint32_t whole)
 }
 
 /* What the job pays for this node now: all of it while the node was bought for it and nobody else
- * works there, its share otherwise. A node that is being ended is paid for until it is gone; an order
- * taken back before the node was ever up is not, for it bills nothing yet. */
+ * works there, its share otherwise. A node that is being ended is paid for until it is gone; an
+ * order taken back before the node was ever up is not, for it bills nothing yet. */
 static int64_t committed_on(const struct sim *s, uint32_t node_index, uint64_t job_id)
 {
     const struct sim_shadow *shadow = s->shadow;

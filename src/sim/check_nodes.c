@@ -76,9 +76,9 @@ static int64_t leak_us_max(const struct sim *s)
     return o->boot_us_max + 2 * (lease_us + o->report_us) + 2 * SIM_MINUTE_US + o->release_us_max;
 }
 
-/* How long the core may believe in a machine that is gone: until its agent's lease ends, counted from
- * the last report, which may come late, or from a restart. No answer is needed for it, so no loss of
- * messages can delay it. */
+/* How long the core may believe in a machine that is gone: until its agent's lease ends, counted
+ * from the last report, which may come late, or from a restart. No answer is needed for it, so no
+ * loss of messages can delay it. */
 static int64_t stale_us_max(const struct sim *s)
 {
     const struct sim_options *o = &s->options;

@@ -1,8 +1,9 @@
 /* The clouds: what they sell, the machines they run, what they truly bill.
  *
  * Contract kept with the core: commands are idempotent by node key; after RELEASE was answered with
- * ABSENT or GONE no machine of that key ever runs again (a tombstone stays), so a late ENSURE cannot
- * bring it back. A cloud may lie once about a start (ghost), be late, or answer with an old list.
+ * ABSENT or GONE no machine of that key ever runs again (a tombstone stays), so a late ENSURE
+ * cannot bring it back. A cloud may lie once about a start (ghost), be late, or answer with an old
+ * list.
  */
 #include "core/assert.h"
 #include "sim/shadow.h"

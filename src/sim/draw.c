@@ -1,5 +1,5 @@
-/* What a seed contains: models, pools, zones, offers and jobs. Each thing draws from its own stream,
- * so a world with fewer jobs has the same first ones. */
+/* What a seed contains: models, pools, zones, offers and jobs. Each thing draws from its own
+ * stream, so a world with fewer jobs has the same first ones. */
 #include "core/assert.h"
 #include "sim/world.h"
 

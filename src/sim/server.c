@@ -98,8 +98,8 @@ void sim_server_tell(struct sim *s, const struct pool_event *event)
     if (s->server.up) inbox_add(s, event, MESSAGE_NONE);
 }
 
-/* The daemon keeps the name of every job it accepted, for ever: a submit that the core has forgotten
- * because it ended long ago is answered from there. */
+/* The daemon keeps the name of every job it accepted, for ever: a submit that the core has
+ * forgotten because it ended long ago is answered from there. */
 static bool is_answered_from_names(const struct sim *s, const struct sim_message *m)
 {
     struct job_view view;

@@ -1,4 +1,5 @@
-/* The verb `shoal sim`: arguments, progress, summary, and the search for the smallest failing world.
+/* The verb `shoal sim`: arguments, progress, summary, and the search for the smallest
+ * failing world.
  */
 #include "base/clock.h"
 #include "core/assert.h"

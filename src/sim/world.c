@@ -8,8 +8,8 @@
 
 enum { MAP_SLOTS = 4 * SIM_WORKERS_MAX };
 
-/* Rows are written whole when they come into use, so only the maps have to be zero: a seed is short,
- * and clearing megabytes for each would be a tenth of its time. */
+/* Rows are written whole when they come into use, so only the maps have to be zero: a seed is
+ * short, and clearing megabytes for each would be a tenth of its time. */
 static bool allocate(struct sim *s)
 {
     struct sim_occurrence *items = mem_alloc(SIM_QUEUE_MAX * sizeof *items);

@@ -6,8 +6,8 @@
  *            duplicate names, known dtype, no unknown members, shape times dtype equals the byte
  *            range, ranges without hole or overlap from 0 to exactly the end of the file, metadata
  *            of strings only. Values are not looked at.
- * Writer     Entries in the order given (widest dtype first keeps everything aligned), header padded
- *            with spaces to a multiple of 8.
+ * Writer     Entries in the order given (widest dtype first keeps everything aligned), header
+ *            padded with spaces to a multiple of 8.
  */
 #ifndef SHOAL_WORKER_SAFETENSORS_H
 #define SHOAL_WORKER_SAFETENSORS_H

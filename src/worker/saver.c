@@ -122,7 +122,7 @@ static void abandon(struct saver *saver, const struct member_save *save)
     ckpt_remove_leftovers(saver->job->checkpoint_dir, save->step, suffix);
 }
 
-/* A failed sync after the rename: the checkpoint is whole, only not known to survive a power cut. */
+/* A failed sync after the rename: the checkpoint is whole, but may not survive a power cut. */
 static bool is_in_place(const struct saver *saver, const struct member_save *save)
 {
     struct ckpt_manifest manifest;

@@ -1,7 +1,7 @@
 /* Any 128 bytes: pool_event_check() answers, and what it accepts the core takes in any state.
  *
- * The input is a row of events. Sequence numbers are ours, times are the input's; everything else is as
- * it comes. After each step all invariants of a small pool are checked. */
+ * The input is a row of events. Sequence numbers are ours, times are the input's; everything else
+ * is as it comes. After each step all invariants of a small pool are checked. */
 #include "base/mem.h"
 #include "core/pool.h"
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* A peer that knows the token but sends anything: frames of one byte kind, two bytes length, payload,
- * into a member that leads a group of two and sums a step. It may be refused, never crash. */
+/* A peer that knows the token but sends anything: frames of one byte kind, two bytes length,
+ * payload, into a member that leads a group of two and sums a step. It may be refused, never crash.
+ */
 #include "worker/core/member.h"
 #include <stdlib.h>
 #include <string.h>

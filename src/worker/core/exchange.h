@@ -7,15 +7,16 @@
  *               members may arrive from now on.
  *            2. exchange_ready(): own slots are summed; parts may leave.
  *            3. own chunk: each block is finalised once everybody's part of it is in, and may leave
- *               as means. 4. exchange_is_done(): all means are here: peaks[] and mean[] are whole.
+ *               as means.
+ *            4. exchange_is_done(): all means are here: peaks[] and mean[] are whole.
  * Rule       Each member sends the set of slots its sums hold. Nothing is finalised before the sets
  *            of all members are known to be disjoint and to cover every slot: a slot cannot be
  *            missing from or twice in a mean. If they do not, exchange_is_broken().
  * Keeps      Own sums are only read, so a broken exchange is begun again from them.
  * Wire       PART: tag, first block, block count, empty flag, 0, slots[16 words], then sums, peaks,
  *            odd flags, specials of odd blocks. An empty part (no slots) stands for the whole
- * chunk. MEAN: tag, first block, block count, then means and peaks. Payloads must lie at 8-byte
- * boundaries.
+ *            chunk. MEAN: tag, first block, block count, then means and peaks. Payloads must lie at
+ *            8-byte boundaries.
  */
 #ifndef SHOAL_WORKER_CORE_EXCHANGE_H
 #define SHOAL_WORKER_CORE_EXCHANGE_H

@@ -118,9 +118,9 @@ struct member {
 
     uint64_t speaker;            /* who reports steps, as last seen */
     struct member_commit commit; /* being applied */
-    /* Recent ones. The speaker hands each over as it comes. When a speaker is lost, all survivors hand
-     * over their whole logs again: its last reports may have died with its node, and the next one
-     * may have joined too late to know them. */
+    /* Recent ones. The speaker hands each over as it comes. When a speaker is lost, all survivors
+     * hand over their whole logs again: its last reports may have died with its node, and the next
+     * one may have joined too late to know them. */
     struct member_commit log[MEMBER_LOG_MAX];
     uint64_t log_end, log_next; /* counts of all appended; of all handed over or skipped */
 };

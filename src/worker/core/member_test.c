@@ -1,5 +1,5 @@
-/* Directed cases that random schedules meet too seldom: orders that take slots away in mid-step, and
- * sums that do not fit together. One member (id 5) with a made-up leader (id 3). */
+/* Directed cases that random schedules meet too seldom: orders that take slots away in mid-step,
+ * and sums that do not fit together. One member (id 5) with a made-up leader (id 3). */
 #include "worker/core/member.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -14,12 +14,12 @@
  *            that grows 2^13 or shrinks 2^14 within one step. A block that is zero keeps its
  *            scale; one that never had a gradient borrows the largest of its tensor.
  * Limits     |Q| < 2^51 and V <= 1024, so |sum| < 2^61: int64 never overflows.
- * Error      Of the mean y: |y - exact| <= 2^(e-1) + 2^-24 |y| <= M 2^-25 + 2^-24 |y|; usually
- *            (M just filling QUANT_AIM_BITS) M 2^-38 + 2^-24 |y|, where an fp32 tree over V slots
- *            has log2(V) 2^-24 mean|x|. M is the peak of the block, not of the element: elements far
+ * Error      Of the mean y: |y - exact| <= 2^(e-1) + 2^-24 |y| <= M 2^-25 + 2^-24 |y|; usually (M
+ *            just filling QUANT_AIM_BITS) M 2^-38 + 2^-24 |y|, where an fp32 tree over V slots has
+ *            log2(V) 2^-24 mean|x|. M is the peak of the block, not of the element: elements far
  *            below their block's peak are exact to M 2^-25, not to their own size.
- * IEEE       NaN in any slot, or +Inf with -Inf, gives NaN; else one Inf gives it. Zero sums are +0.
- *            A finite mean is finite even where the plain sum would overflow.
+ * IEEE       NaN in any slot, or +Inf with -Inf, gives NaN; else one Inf gives it. Zero sums are
+ *            +0. A finite mean is finite even where the plain sum would overflow.
  * Rounding   Needs the default mode (nearest even, no flush of denormals) and no -ffast-math.
  */
 #ifndef SHOAL_WORKER_CORE_QUANT_H

@@ -160,8 +160,10 @@ void sim_client_on(struct sim *s, const struct sim_occurrence *o)
         return;
     case DRAIN: on_drain(s); return;
     case GIVE_UP:
+        sim_later(s, PATIENCE_US, SIM_CLIENT, GIVE_UP, 0, 0);
         for (uint32_t i = 0; i < s->job_count; i++)
-            if (!s->shadow->jobs[i].ended && !sim_job_possible(s, &s->jobs[i]))
+            if (!s->shadow->jobs[i].ended && !s->shadow->jobs[i].refused &&
+                !sim_job_possible(s, &s->jobs[i]))
                 sim_client_cancel(s, i);
         return;
     }

@@ -91,7 +91,7 @@ static void hear_event(struct sim *s, const struct pool_event *event)
     if (event->kind == POOL_EVENT_OFFER_CHANGED) hear_offer(s, event);
     if (event->kind == POOL_EVENT_AGENT_REPORTED) {
         struct shadow_node *node = sim_shadow_node(s, event->u.agent_reported.node_key);
-        if (node != NULL) node->joined = node->heard_up = true;
+        if (node != NULL && !node->released) node->joined = node->heard_up = true;
     }
     if (event->kind == POOL_EVENT_NODE_OBSERVED) {
         struct shadow_node *node = sim_shadow_node(s, event->u.node_observed.node_key);

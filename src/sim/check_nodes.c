@@ -87,7 +87,7 @@ static int64_t stale_us_max(const struct sim *s)
 
 static void stale_after_step(struct sim *s, const struct pool_event *event)
 {
-    if (event->seq % LOOK_EVERY != 0) return;
+    if (event->seq % LOOK_EVERY != 0 || !s->server.up) return; /* not amid a replay */
     for (uint32_t i = s->shadow->first_open_node; i < s->shadow->node_count; i++) {
         const struct shadow_node *node = &s->shadow->nodes[i];
         int64_t found = sim_map_find(&s->machine_map, node->key);

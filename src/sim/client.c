@@ -81,8 +81,10 @@ void sim_client_acknowledged(struct sim *s, uint32_t message)
 
 void sim_client_cancel(struct sim *s, uint32_t job)
 {
-    if (s->jobs[job].cancel_wanted) return;
-    s->jobs[job].cancel_wanted = true;
+    struct sim_job *j = &s->jobs[job];
+    if (j->cancel_wanted && !j->cancel_acknowledged) return; /* it is being said already */
+    j->cancel_wanted = true;
+    j->cancel_acknowledged = false;
     SIM_SAY(s, "client: cancels job %u", job + 1);
     sim_later(s, 0, SIM_CLIENT, CANCEL, 0, job);
 }

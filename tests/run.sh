@@ -87,7 +87,7 @@ export TSAN_OPTIONS=halt_on_error=1
 
 check layers tests/layers.sh
 check build-gcc build build gcc --buildtype=release
-meson_tests test-gcc build
+meson_tests test-gcc build --no-suite slow
 check build-clang build build-clang clang --buildtype=debugoptimized
 meson_tests test-clang build-clang --suite unit
 # shellcheck disable=SC2086
@@ -95,8 +95,7 @@ check build-asan build build-asan clang --buildtype=debugoptimized $sanitizers
 meson_tests test-asan build-asan --suite unit --timeout-multiplier 4
 check build-tsan build build-tsan clang --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 meson_tests test-tsan build-tsan --suite threads --timeout-multiplier 4
-check sim-500-seeds build/shoal sim --seeds 1..500
-check sim-twice build/shoal sim --seeds 501..525 --twice
+check sim-500-seeds build/shoal sim --seeds 1..500 --all-marks
 check golden-digests tests/golden/digests.sh
 # shellcheck disable=SC2086
 check build-fuzz build build-fuzz clang --buildtype=debugoptimized -Dfuzz=true $sanitizers

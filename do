@@ -13,7 +13,8 @@ lint_packages="clang-format shellcheck"
 usage() {
     cat <<'TEXT'
 usage: ./do VERB [ARGUMENT...]
-  demo   train a real model on an emulated spot market, losses and all (./do demo --data FILE for your own text)
+  demo   train a real model on an emulated spot market, losses and all
+         (--data FILE: on your own text)
   test   set up and run every test; last line "N passed, N failed"
   bench  measure against peers and limits; writes out/bench.json
   fmt    format the sources        lint   formatting and shell scripts

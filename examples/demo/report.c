@@ -145,11 +145,12 @@ static void add_row(struct text *page, const char *what, const char *swarm, cons
 static void add_table(const struct record *record, const struct summary *summary, struct text *page)
 {
     char a[FORMAT_BYTES], b[FORMAT_BYTES], c[FORMAT_BYTES];
-    add_section(page, "The bill",
-                "<small>m</small> measured, <small>e</small> at emulated prices or speeds, "
-                "<small>c</small> computed: the same job on a static cluster of the swarm's "
-                "mean NCU, at its median step time, never interrupted, at the cheapest on-demand "
-                "price per NCU.");
+    add_section(
+        page, "The bill",
+        "<small>m</small> measured, <small>e</small> at emulated prices or speeds, "
+        "<small>c</small> computed: the same job on a static cluster of the swarm's "
+        "mean NCU and mix of models, at its median step time, never interrupted, each model at "
+        "the lowest on-demand price of any cloud.");
     text_add(page, "<div class=\"wide\"><table><tr><th></th><th>swarm</th><th>static on-demand, "
                    "same NCU</th><th>one worker, undisturbed</th></tr>\n");
     (void)snprintf(c, sizeof c, "-");

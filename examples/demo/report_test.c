@@ -22,11 +22,13 @@ static void adds_up(void **state)
     assert_int_equal(summary.cost_usd_micros, 30000 + 6666 + 16666 + 5833 + 15000);
     /* 60 * 32 slots * 0.1 s = 192 NCU-seconds; held: 60 s of 2.5 + 0.4 + 1 + 0.4 + 1 NCU */
     assert_int_equal(summary.utilization_ppm, (int64_t)(192.0 / (5.3 * 60) * 1e6 + 0.5));
-    /* a step takes a second; the cheapest on-demand NCU-hour costs 4.5 / 2.5 dollars */
+    /* a step takes a second; 2.5 NCU of H100 at 4.5 dollars a device, 0.8 of A10 at 1.0 (0.4 NCU
+     * a device) and 2 of A100-40GB at 2.4: 11.3 dollars for 5.3 NCU-hours */
     assert_int_equal(summary.median_step_us, 1000000);
     assert_int_equal(summary.mean_ncu_milli, (int64_t)(5.3 * 60 / 64 * 1e3 + 0.5));
     assert_int_equal(summary.static_wall_us, 60000000);
-    assert_int_equal(summary.static_cost_usd_micros, (int64_t)(4.969 * 60 / 3600 * 1.8e6 + 0.5));
+    assert_int_equal(summary.static_cost_usd_micros,
+                     (int64_t)(4.969 * 60 / 3600 * 11.3e6 / 5.3 + 0.5));
     assert_int_equal(summary.churn.losses_total, 4);
     assert_int_equal(summary.churn.losses_without_notice, 3);
     assert_int_equal(summary.churn.joins, 4);

@@ -89,13 +89,14 @@ static void add_table(struct text *block, struct table *table, const struct term
 void show_pool(const json_t *nodes, const json_t *offers, const struct term *term,
                struct text *ret_block)
 {
-    if (json_array_size(offers) > 0) {
+    if (offers != NULL) {
         text_add(ret_block, "%sMarket%s (emulated)\n", term_style(term, TERM_BOLD),
                  term_style(term, TERM_PLAIN));
         add_table(ret_block, market_table(offers), term);
+        return;
     }
-    text_add(ret_block, "%s%sPool%s %zu machines\n", json_array_size(offers) > 0 ? "\n" : "",
-             term_style(term, TERM_BOLD), term_style(term, TERM_PLAIN), json_array_size(nodes));
+    text_add(ret_block, "%sPool%s %zu machines\n", term_style(term, TERM_BOLD),
+             term_style(term, TERM_PLAIN), json_array_size(nodes));
     if (json_array_size(nodes) > 0) add_table(ret_block, nodes_table(nodes), term);
 }
 
@@ -123,17 +124,19 @@ void show_progress_line(const struct show_progress *progress, const struct recor
     char text[FORMAT_BYTES];
     const json_t *job = progress->job;
     json_int_t done = progress->last == NULL ? 0 : row_int(progress->last, "step") + 1;
+    bool is_over = row_int(job, "ended_us") > 0; /* nobody works and nothing is paid any more */
     text_add(ret_line, "step %" JSON_INTEGER_FORMAT "/%" PRIu64, done, record->options.steps);
     if (progress->last != NULL) {
         text_add(ret_line, " · loss %.3f", row_real(progress->last, "loss"));
-        if (progress->tokens_per_s > 0)
+        if (progress->tokens_per_s > 0 && !is_over)
             text_add(ret_line, " · %s tokens/s",
                      format_count(text, (int64_t)progress->tokens_per_s));
-        add_workers(progress->last, record, ret_line);
+        if (!is_over) add_workers(progress->last, record, ret_line);
     }
-    text_add(ret_line, " · %s/h", format_usd(text, row_int(job, "usd_micros_per_hour"), 2));
+    if (!is_over)
+        text_add(ret_line, " · %s/h", format_usd(text, row_int(job, "usd_micros_per_hour"), 2));
     text_add(ret_line, " · spent %s", format_usd(text, row_int(job, "usd_micros"), 3));
-    if (progress->left_us >= 0)
+    if (progress->left_us >= 0 && !is_over)
         text_add(ret_line, " · %s left", format_duration(text, progress->left_us));
     if (progress->is_away) text_add(ret_line, " · server away");
 }
@@ -160,17 +163,19 @@ static void add_drain(struct text *line, const json_t *decision, const struct te
 {
     char price[FORMAT_BYTES], threshold[FORMAT_BYTES];
     bool is_price = audit_is_price_drain(decision), has_notice = audit_has_notice(decision);
+    bool is_cheaper = strcmp(row_text(decision, "reason"), "CHEAPEST") == 0;
     add_label(line, term, TERM_YELLOW,
               is_price     ? "▼ price "
               : has_notice ? "▼ notice"
                            : "▼ drain ");
     add_machine(line, decision);
     if (is_price)
-        text_add(line, " costs %s/h, above the threshold of %s/h",
-                 format_usd(price, row_int(decision, "a"), 2),
+        text_add(line, " costs %s/h, threshold %s/h", format_usd(price, row_int(decision, "a"), 2),
                  format_usd(threshold, row_int(decision, "b"), 2));
     else if (has_notice)
         text_add(line, " will be taken in %s", format_duration(price, row_int(decision, "a")));
+    else if (is_cheaper)
+        text_add(line, " gives way to spot at %s/h", format_usd(price, row_int(decision, "a"), 2));
     else
         text_add(line, ": %s", row_text(decision, "text"));
 }
@@ -194,7 +199,7 @@ static void add_order(struct text *line, const json_t *decision, const struct te
     add_label(line, term, TERM_BLUE, "○ order ");
     add_machine(line, decision);
     text_add(line, " for %s/h%s", format_usd(price, row_int(decision, "a"), 2),
-             is_fallback ? ", guaranteed: spot is gone or too dear" : "");
+             is_fallback ? ", on demand: no spot" : "");
 }
 
 bool show_decision(const json_t *decision, const struct record *record, const struct term *term,
@@ -218,8 +223,8 @@ void show_join(const json_t *worker, double seconds, const struct term *term, st
 {
     add_time(ret_line, seconds);
     add_label(ret_line, term, TERM_GREEN, "+ joined");
-    text_add(ret_line, "worker %" JSON_INTEGER_FORMAT " on %s, in the middle of the run",
-             row_short(worker, "worker"), row_text(worker, "model"));
+    text_add(ret_line, "worker %" JSON_INTEGER_FORMAT " on %s", row_short(worker, "worker"),
+             row_text(worker, "model"));
 }
 
 static void add_figure(struct table *table, const char *what, const char *swarm, const char *fixed,
@@ -255,6 +260,10 @@ bool show_summary(const struct record *record, const struct summary *summary,
     bool ok = table_print(table, term, ret_error);
     table_close(table);
     if (!ok) return false;
+    fprintf(term->stream,
+            "\nThe static cluster is computed: as many NCU of the same mix of models, "
+            "each at the\nlowest on-demand price, at the swarm's median time of a "
+            "step, never interrupted.\n");
     fprintf(term->stream,
             "\nsteps %" PRIu64 ", lost %" PRIu64 " · samples %" PRIu64 " of %" PRIu64
             " used exactly once · loss %.3f → %.3f\nlosses %" PRIu64 " (%" PRIu64

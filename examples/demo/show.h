@@ -13,7 +13,7 @@
 void show_promise(const struct term *term);
 /* "── Title ──────" */
 void show_chapter(const struct term *term, const char *title);
-/* The pool and the market, as one block for live_show(). */
+/* The market, or without offers the pool, as one block for live_show(). */
 void show_pool(const json_t *nodes, const json_t *offers, const struct term *term,
                struct text *ret_block);
 

@@ -7,22 +7,31 @@
 
 #define HOUR_US 3600e6
 
-/* NCU times microseconds that were billed, whatever the devices did in that time. */
-static double held_ncu_us(const struct record *record)
+/* NCU times microseconds that a row of the ledger holds one model for; 0 for rows without time. */
+static double ncu_us_of(const struct record *record, const json_t *entry, uint32_t model)
+{
+    /* An adjustment corrects the money of an interval whose time other entries hold. */
+    if (strcmp(row_text(entry, "kind"), "adjustment") == 0) return 0;
+    if (record_model_of(record, row_text(entry, "model")) != model) return 0;
+    return (double)record->models[model].ncu_milli / 1e3 * (double)row_int(entry, "devices") *
+           (double)(row_int(entry, "to_us") - row_int(entry, "from_us"));
+}
+
+/* NCU times microseconds of one model that were billed, whatever the devices did in that time. */
+static double held_ncu_us(const struct record *record, uint32_t model)
 {
     double sum = 0;
     size_t i;
     json_t *entry;
-    json_array_foreach(record->entries, i, entry)
-    {
-        uint32_t model = record_model_of(record, row_text(entry, "model"));
-        /* An adjustment corrects the money of an interval whose time other entries hold. */
-        if (strcmp(row_text(entry, "kind"), "adjustment") == 0) continue;
-        if (model == record->model_count) continue;
-        double ncu = (double)record->models[model].ncu_milli / 1e3;
-        sum += ncu * (double)row_int(entry, "devices") *
-               (double)(row_int(entry, "to_us") - row_int(entry, "from_us"));
-    }
+    json_array_foreach(record->entries, i, entry) sum += ncu_us_of(record, entry, model);
+    return sum;
+}
+
+static double all_held_ncu_us(const struct record *record)
+{
+    double sum = 0;
+    for (uint32_t model = 0; model < record->model_count; model++)
+        sum += held_ncu_us(record, model);
     return sum;
 }
 
@@ -35,8 +44,8 @@ static int64_t cost_of(const json_t *entries)
     return sum;
 }
 
-/* Dollars (micro) per NCU-hour of the cheapest on-demand offer; 0: there is none. */
-static double on_demand_per_ncu(const struct record *record)
+/* Micro-dollars per NCU-hour of a model at its lowest on-demand price; 0: nobody sells it. */
+static double on_demand_per_ncu(const struct record *record, uint32_t model)
 {
     double best = 0;
     size_t i;
@@ -44,11 +53,20 @@ static double on_demand_per_ncu(const struct record *record)
     json_array_foreach(record->offers, i, offer)
     {
         double ncu = (double)row_int(offer, "ncu_milli") * (double)row_int(offer, "devices") / 1e3;
-        if (strcmp(row_text(offer, "capacity"), "on_demand") != 0 || ncu <= 0) continue;
-        double price = (double)row_int(offer, "usd_micros_per_hour") / ncu;
-        if (best <= 0 || price < best) best = price;
+        if (record_model_of(record, row_text(offer, "model")) != model || ncu <= 0) continue;
+        double price = (double)row_int(offer, "on_demand_usd_micros_per_hour") / ncu;
+        if (price > 0 && (best <= 0 || price < best)) best = price;
     }
     return best;
+}
+
+/* The same for the mix of models that the swarm held. */
+static double mix_per_ncu(const struct record *record)
+{
+    double held = all_held_ncu_us(record), sum = 0;
+    for (uint32_t model = 0; model < record->model_count; model++)
+        sum += held_ncu_us(record, model) * on_demand_per_ncu(record, model);
+    return held > 0 ? sum / held : 0;
 }
 
 static uint32_t most_workers(const json_t *steps)
@@ -92,7 +110,7 @@ static void compute_static(const struct record *record, double useful, struct su
     summary->static_wall_us = summary->median_step_us * (int64_t)record->options.steps;
     double wall_us = (double)summary->static_wall_us;
     summary->static_cost_usd_micros =
-        (int64_t)(ncu * wall_us / HOUR_US * on_demand_per_ncu(record) + 0.5);
+        (int64_t)(ncu * wall_us / HOUR_US * mix_per_ncu(record) + 0.5);
     if (ncu > 0 && wall_us > 0)
         summary->static_utilization_ppm = (int64_t)(useful / (ncu * wall_us) * 1e6 + 0.5);
 }
@@ -108,7 +126,7 @@ struct summary summary_of(const struct record *record, int64_t wall_us)
     summary.churn.server_restarts = record->restart_count;
     summary.swarm_wall_us = record->ended_us - record->submitted_us;
     double useful = (double)summary.audit.slots_once * (double)record->slot_us_at_1_ncu;
-    double held = held_ncu_us(record);
+    double held = all_held_ncu_us(record);
     if (held > 0) summary.utilization_ppm = (int64_t)(useful / held * 1e6 + 0.5);
     if (summary.swarm_wall_us > 0)
         summary.mean_ncu_milli = (int64_t)(held / (double)summary.swarm_wall_us * 1e3 + 0.5);

@@ -3,9 +3,10 @@
  * Measured   cost (the ledger), wall time, losses, hashes, samples.
  * Emulated   prices, and the time a slot takes on a device model (hence utilization).
  * Computed   the static cluster: the same job, never interrupted, on on-demand machines of the NCU
- *            that the swarm held on average, at the market's cheapest on-demand price per NCU.
+ *            that the swarm held on average, in the same mix of models, each at the lowest
+ *            on-demand price that any cloud asks for it.
  *            time = steps * the swarm's median time of a step (most steps are undisturbed)
- *            cost = mean NCU * that time * price per NCU-hour
+ *            cost = mean NCU * that time * the mix's price per NCU-hour
  * Utilization  useful work / work that the held devices could have done (NCU times time billed).
  */
 #ifndef SHOAL_DEMO_SUMMARY_H

@@ -294,9 +294,14 @@ json_int_t row_int(const json_t *row, const char *key)
     return json_integer_value(json_object_get(row, key));
 }
 
+int64_t key_short(int64_t key)
+{
+    return key & ((INT64_C(1) << 40) - 1);
+}
+
 json_int_t row_short(const json_t *row, const char *key)
 {
-    return row_int(row, key) & ((INT64_C(1) << 40) - 1);
+    return key_short(row_int(row, key));
 }
 
 double row_real(const json_t *row, const char *key)

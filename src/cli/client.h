@@ -62,6 +62,7 @@ const json_t *row_list(const json_t *row, const char *key); /* NULL: none; json_
 
 /* The counting part of a node key or worker id, for people: 2196824232296449 -> 1. Their upper bits
  * are the same for all of one journal (core/limits.h, KEY_SHIFT). */
+int64_t key_short(int64_t key);
 json_int_t row_short(const json_t *row, const char *key);
 
 #endif

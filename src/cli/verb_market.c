@@ -3,6 +3,8 @@
 #include "cli/format.h"
 #include "cli/market.h"
 #include "cli/verbs.h"
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TREND_WIDTH = 20 };
@@ -71,7 +73,20 @@ int verb_market(const struct cli_verb *verb, int argc, char **argv)
     return cli_show(&args, "/v1/offers", market_print);
 }
 
-static bool cost_print(const json_t *answer, const struct term *term, struct error *ret_error)
+/* The name of a node is its whole key; people see the counting part, as in `shoal nodes`. */
+static void cost_name(struct table *table, const json_t *row, bool is_node)
+{
+    const char *name = row_text(row, "name");
+    char *end;
+    int64_t key = strtoll(name, &end, 10);
+    if (is_node && name[0] != '\0' && *end == '\0')
+        table_cell(table, "node %" PRId64, key_short(key));
+    else
+        table_cell(table, "%s", name);
+}
+
+static bool cost_table(const json_t *answer, bool by_node, const struct term *term,
+                       struct error *ret_error)
 {
     static const struct table_column columns[] = {{"", TABLE_LEFT},
                                                   {"device time", TABLE_RIGHT},
@@ -85,7 +100,7 @@ static bool cost_print(const json_t *answer, const struct term *term, struct err
     json_array_foreach(json_object_get(answer, "rows"), i, row)
     {
         json_int_t cost = row_int(row, "usd_micros");
-        table_cell(table, "%s", row_text(row, "name"));
+        cost_name(table, row, by_node);
         table_cell(table, "%s", format_duration(text, row_int(row, "device_us")));
         table_cell(table, "%s", format_usd(text, cost, 4));
         table_cell(table, "%s", total <= 0 ? "-" : format_share(text, cost * 1000000 / total));
@@ -98,6 +113,16 @@ static bool cost_print(const json_t *answer, const struct term *term, struct err
             format_usd(text, total, 6),
             format_usd(billed, row_int(answer, "billed_usd_micros"), 6));
     return true;
+}
+
+static bool cost_print(const json_t *answer, const struct term *term, struct error *ret_error)
+{
+    return cost_table(answer, false, term, ret_error);
+}
+
+static bool cost_print_nodes(const json_t *answer, const struct term *term, struct error *ret_error)
+{
+    return cost_table(answer, true, term, ret_error);
 }
 
 int verb_cost(const struct cli_verb *verb, int argc, char **argv)
@@ -114,7 +139,7 @@ int verb_cost(const struct cli_verb *verb, int argc, char **argv)
         if (strcmp(by, groups[i]) != 0) continue;
         char path[64];
         (void)snprintf(path, sizeof path, "/v1/cost?by=%s", by); /* fits: one of the groups */
-        return cli_show(&args, path, cost_print);
+        return cli_show(&args, path, strcmp(by, "node") == 0 ? cost_print_nodes : cost_print);
     }
     fprintf(stderr,
             "shoal cost: no grouping \"%s\"; --by takes job, tenant, project, team, experiment or "

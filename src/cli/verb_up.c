@@ -7,18 +7,29 @@
 
 enum { START_TIMEOUT_MS = 30000, STOP_TIMEOUT_MS = 30000 };
 
-static void tell(const struct cli_args *args, struct client *client, pid_t pid, const char *data)
+static const char standard_config[] = "shoal.yaml";
+
+/* How to stop it, in words that can be typed as they are. */
+static void tell_stop(const char *config)
+{
+    bool is_standard = strcmp(config, standard_config) == 0;
+    printf("stop it with: shoal up --stop%s%s\n", is_standard ? "" : " --config ",
+           is_standard ? "" : config);
+}
+
+static void tell(const struct cli_args *args, struct client *client, pid_t pid, const char *data,
+                 const char *config)
 {
     if (args->json && pid != 0)
         printf("{\"url\":\"%s\",\"pid\":%d}\n", client_url(client), (int)pid);
     else if (args->json)
         printf("{\"url\":\"%s\"}\n", client_url(client));
     else if (pid != 0)
-        printf(
-            "server is up at %s (process %d, log %s/server.log)\nstop it with: shoal up --stop\n",
-            client_url(client), (int)pid, data);
+        printf("server is up at %s (process %d, log %s/server.log)\n", client_url(client), (int)pid,
+               data);
     else
         printf("server is already up at %s\n", client_url(client));
+    if (!args->json) tell_stop(config);
 }
 
 /* Without the ".." of a path that is relative to the configuration's folder. */
@@ -49,7 +60,7 @@ static bool bring_up(struct cli_args *args, const char *config, struct error *re
         ok = client != NULL;
     }
     tidy_path(data);
-    if (ok) tell(args, client, pid, data);
+    if (ok) tell(args, client, pid, data, config);
     client_close(client);
     return ok;
 }
@@ -66,7 +77,7 @@ static bool bring_down(const char *config, struct error *ret_error)
 
 int verb_up(const struct cli_verb *verb, int argc, char **argv)
 {
-    const char *config = "shoal.yaml";
+    const char *config = standard_config;
     bool stop = false;
     const struct cli_flag flags[] = {
         {"--config", "FILE", "the server's configuration (default shoal.yaml)", NULL, &config},

@@ -1,6 +1,7 @@
 #include "codec/view_json.h"
 #include "codec/json.h"
 #include "codec/names.h"
+#include <stdio.h>
 #include <string.h>
 
 static void set_name(json_t *object, const char *key, const struct view_names *names,
@@ -25,6 +26,24 @@ static void set_reason_text(json_t *object, const char *key, uint32_t reason, in
 {
     char text[NAMES_SENTENCE_BYTES];
     json_set_text(object, key, reason_format(reason, a, b, c, text, sizeof text), failed);
+}
+
+/* The sentence of a reason, where what was decided gives it another turn: a machine is drained for a
+ * cheaper one, and let go for the reason of its drain, which has said the numbers. */
+static void set_decision_text(json_t *object, const char *key, const struct pool_decision *decision,
+                              bool *failed)
+{
+    char text[NAMES_SENTENCE_BYTES], whole[NAMES_SENTENCE_BYTES + 32];
+    uint32_t kind = decision->kind, reason = decision->reason;
+    bool is_cheaper = reason == REASON_CHEAPEST;
+    bool is_after_drain =
+        kind == DECISION_RELEASE &&
+        (is_cheaper || reason == REASON_PRICE_ABOVE_THRESHOLD || reason == REASON_NOTICE);
+    (void)reason_format(reason, decision->a, decision->b, decision->c, text, sizeof text);
+    (void)snprintf(whole, sizeof whole, "%s%s",
+                   kind == DECISION_DRAIN && is_cheaper ? "makes way for the " : "",
+                   is_after_drain ? "its drain is over" : text); /* fits */
+    json_set_text(object, key, whole, failed);
 }
 
 /* tenant, project, team, experiment */
@@ -64,8 +83,13 @@ json_t *job_view_json(const struct view_names *names, const struct job_view *vie
     json_set_i64(object, "usd_micros_per_hour", view->usd_micros_per_hour, &failed);
     json_set_text(object, "last_kind", name_decision_kind(view->last_kind), &failed);
     json_set_text(object, "last_reason", name_reason(view->last_reason), &failed);
-    set_reason_text(object, "last_text", view->last_reason, view->last_a, view->last_b,
-                    view->last_c, &failed);
+    set_decision_text(object, "last_text",
+                      &(struct pool_decision){.kind = view->last_kind,
+                                              .reason = view->last_reason,
+                                              .a = view->last_a,
+                                              .b = view->last_b,
+                                              .c = view->last_c},
+                      &failed);
     return json_finish(object, failed);
 }
 
@@ -197,8 +221,7 @@ json_t *decision_json(const struct view_names *names, const struct pool_decision
     json_set_i64(object, "t", at_us, &failed);
     json_set_text(object, "kind", name_decision_kind(decision->kind), &failed);
     json_set_text(object, "reason", name_reason(decision->reason), &failed);
-    set_reason_text(object, "text", decision->reason, decision->a, decision->b, decision->c,
-                    &failed);
+    set_decision_text(object, "text", decision, &failed);
     json_set_u64(object, "job", decision->job_id, &failed);
     json_set_u64(object, "node", decision->node_key, &failed);
     set_offer(object, names, decision->offer_id, &failed);

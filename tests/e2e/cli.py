@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""The command against a real server: exit codes, reasons, names, and a server up and down.
+
+    tests/e2e/cli.py BUILD
+"""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import tree
+
+CONFIG = "examples/quickstart/shoal.yaml"
+SECONDS = 90
+
+
+class Shell:
+    def __init__(self, build):
+        self.build, self.folder = build, tree.make_folder(build)
+
+    def run(self, *words, status=0, says=""):
+        """Runs one command; returns what it printed after checking status and text."""
+        done = subprocess.run([self.build / "shoal", *words], cwd=self.folder, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS,
+                              env=tree.environment(self.build))
+        both = done.stdout + done.stderr
+        assert done.returncode == status, f"{words}: status {done.returncode}, not {status}\n{both}"
+        assert says in both, f"{words}: no \"{says}\" in\n{both}"
+        assert status == 0 or done.stderr.count("\n") >= 1, f"{words}: silent"
+        return done.stdout
+
+    def job(self, name, text):
+        (self.folder / name).write_text(text)
+        return name
+
+
+def up_and_down(shell):
+    shell.run("up", status=1, says="shoal.yaml: No such file")
+    shell.run("up", "--config", CONFIG, says="server is up at http://127.0.0.1:")
+    shell.run("up", "--config", CONFIG, says="server is already up")
+    shell.run("market", says="borealis/east-1")
+    offers = json.loads(shell.run("market", "--json"))["offers"]
+    assert all(offer["ncu_milli"] > 0 for offer in offers), offers
+
+
+def jobs(shell):
+    batch = "name: {}\nkind: batch\nrun: {{command: [{}]}}\n"
+    good = shell.job("good.yaml", batch.format("good", "echo, hello"))
+    bad = shell.job("bad.yaml", batch.format("bad", "\"false\""))
+    wrong = shell.job("wrong.yaml", "name: x\nneeds: {devces: 3}\n")
+    huge = shell.job("huge.yaml", batch.format("huge", "echo") +
+                     "needs: {capabilities: [fp16], devices: {min: 1, max: 1}}\n"
+                     "budget: {usd_per_hour: 0.01}\n")
+    shell.run("run", good, says="done: job 1")
+    shell.run("logs", "good", says="hello")
+    shell.run("why", "1", says="finish")
+    shell.run("run", bad, status=1, says="job 2 failed")
+    shell.run("run", wrong, status=1, says="wrong.yaml:2: unknown key \"devces\"")
+    shell.run("run", huge, status=1, says="raise it to")
+    shell.run("plan", huge, status=1, says="would be refused")
+    shell.run("run", "missing.yaml", status=1, says="missing.yaml")
+    shell.run("why", "nobody", status=1, says="no job \"nobody\"; see: shoal jobs")
+
+
+def sleeper(shell):
+    name = shell.job("sleep.yaml", "name: sleeper\nkind: batch\nrun: {command: [sleep, \"600\"]}\n")
+    shell.run("run", name, "--detach", says="job ")
+    shell.run("cancel", "sleeper", says="is being cancelled")
+    shell.run("drain", "99999", status=1, says="no node 99999 is held")
+    rows = json.loads(shell.run("jobs", "--json"))["jobs"]
+    assert [row["name"] for row in rows if row["name"] == "sleeper"], rows
+    shell.run("cost", "--by", "tenant", says="total $")
+    shell.run("pools", says="training")
+    shell.run("nodes")
+
+
+def down(shell):
+    shell.run("up", "--stop", "--config", CONFIG, says="server is stopped")
+    shell.run("up", "--stop", "--config", CONFIG, says="no server is running")
+    shell.run("jobs", status=1, says="start one with: shoal up")
+    left = tree.descendants()
+    assert not left, f"still running: {left}"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    tree.adopt()
+    shell = Shell(pathlib.Path(sys.argv[1]).resolve())
+    try:
+        for part in (up_and_down, jobs, sleeper, down):
+            part(shell)
+            print(f"ok   {part.__name__}")
+    finally:
+        tree.end_all()
+        shutil.rmtree(shell.folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -26,6 +26,11 @@
  * Shapes     gradient: all params concatenated in the order given, row-major, float32.
  * Errors     shoal_join() returns NULL and a sentence. Later faults end the loop; shoal_close()
  *            tells.
+ * Identity   A checkpoint is resumed only by the run it belongs to, and peers must be of one run:
+ *            tensors, slots, samples_per_slot and options.identity must agree. Give as identity a
+ *            hash of everything else that decides the bits: seed, learning rate, steps if the
+ *            schedule looks at them, the data's bytes, the kernels. Without it a resume with
+ *            another seed goes on from weights that are not its own, and nobody notices.
  * Standalone Without an agent (no SHOAL_AGENT_FD) the program trains alone: one worker, all slots,
  *            same bits.
  */
@@ -60,6 +65,7 @@ struct shoal_options {
     uint32_t tokens_per_sample; /* for the tokens/s that progress shows; 0: 1 */
     const char *checkpoint_dir; /* NULL: SHOAL_CHECKPOINT_DIR; unset: no checkpoints */
     uint32_t checkpoint_every;  /* steps; 0: SHOAL_CHECKPOINT_EVERY, unset: never */
+    uint64_t identity;          /* hash of what decides the bits besides (step, slot); 0: none */
 };
 
 enum shoal_work_kind { SHOAL_COMPUTE = 1, SHOAL_APPLY };

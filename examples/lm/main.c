@@ -70,8 +70,8 @@ static uint64_t environment_number(const char *name, uint64_t max, uint64_t othe
     return *end == '\0' && value <= max ? value : 0;
 }
 
-static struct shoal *join(const struct lm_options *options, const struct tensor_list *list,
-                          struct error *ret_error)
+static struct shoal *join(const struct lm_options *options, const struct trainer *trainer,
+                          const struct tensor_list *list, struct error *ret_error)
 {
     struct shoal_options shoal = {.params = list->params,
                                   .state = list->state,
@@ -82,7 +82,8 @@ static struct shoal *join(const struct lm_options *options, const struct tensor_
                                   .samples_per_slot = options->slot.batch,
                                   .tokens_per_sample = options->model.context,
                                   .checkpoint_dir = options->checkpoint,
-                                  .checkpoint_every = options->checkpoint_every};
+                                  .checkpoint_every = options->checkpoint_every,
+                                  .identity = trainer_identity(trainer, options)};
     return shoal_join(&shoal, ret_error->text, sizeof ret_error->text);
 }
 
@@ -137,7 +138,7 @@ static bool train(const struct lm_options *options, struct error *ret_error)
     struct shoal *job = NULL;
     if (!trainer_open(&trainer, options, options->steps, ret_error)) return false;
     bool done = list_make(&list, &trainer, ret_error);
-    if (done) job = join(options, &list, ret_error);
+    if (done) job = join(options, &trainer, &list, ret_error);
     done = job != NULL;
     if (done) {
         run(job, options, &trainer);

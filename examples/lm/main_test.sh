@@ -55,6 +55,22 @@ grep -q 'step 2' err || fail "did not fall back to step 2: $(cat err)"
 grep -q 'step 4' err || fail "did not find the finished checkpoint: $(cat err)"
 [ "$(wc -c <out)" -gt 128 ] || fail "no sample from a checkpoint: $(cat out)"
 if grep -q '^step ' out; then fail "trained again: $(cat out)"; fi
+# What a run with other options left is not gone on from, and not touched.
+for other in "--seed 2" "--lr 0.001" "--batch 3" "--steps 6"; do
+    # shellcheck disable=SC2086
+    straight=$(weights $other)
+    rm -rf mixed
+    cp -r saved mixed
+    # shellcheck disable=SC2086
+    [ "$(weights --checkpoint mixed $other 2>err)" = "$straight" ] || fail "$other: resumed another run: $(cat err)"
+    [ "$(grep -c 'step-000004: skipped, a checkpoint of another run (.*, not ' err)" = 1 ] || fail "$other: $(cat err)"
+done
+grep -q 'steps 4, not 6; identity' err || fail "does not say what differs: $(cat err)"
+cmp saved/step-000002/manifest.json mixed/step-000002/manifest.json
+seq 1 3001 >text
+weights --checkpoint saved 2>err >out
+grep -q 'step-000004: skipped' err || fail "another text: resumed: $(cat err)"
+seq 1 3000 >text
 
 "$lm" --help | grep -q '^example: ' || fail "--help has no example"
 

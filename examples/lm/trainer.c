@@ -1,5 +1,8 @@
 #include "trainer.h"
 #include "base/mem.h"
+#include "ops.h"
+#include <string.h>
+#include <xxhash.h>
 
 static bool allocate(struct trainer *trainer, struct error *ret_error)
 {
@@ -43,6 +46,24 @@ void trainer_close(struct trainer *trainer)
     mem_free(trainer->mean);
     mem_free(trainer->params);
     *trainer = (struct trainer){0};
+}
+
+uint64_t trainer_identity(const struct trainer *trainer, const struct lm_options *options)
+{
+    const struct model_config *model = &trainer->model.config;
+    const struct adamw_options *adamw = &trainer->adamw;
+    const uint64_t counts[] = {model->layers,  model->width,        model->heads,
+                               model->context, model->vocabulary,   model->tied,
+                               trainer->batch, options->slot.parts, options->seed,
+                               adamw->steps,   adamw->warmup_steps};
+    const float factors[] = {adamw->peak_rate, adamw->final_share, adamw->beta1, adamw->beta2,
+                             adamw->epsilon,   adamw->decay,       adamw->clip};
+    const char *kernels = gemm_kernels();
+    uint64_t hash = XXH3_64bits(counts, sizeof counts);
+    hash = XXH3_64bits_withSeed(factors, sizeof factors, hash);
+    hash = XXH3_64bits_withSeed(kernels, strlen(kernels), hash);
+    hash = XXH3_64bits_withSeed(trainer->data.bytes, trainer->data.count, hash);
+    return hash == 0 ? 1 : hash; /* 0 would mean: no identity */
 }
 
 float trainer_compute(struct trainer *trainer, const uint64_t *samples, float *gradient)

@@ -26,6 +26,10 @@ bool trainer_open(struct trainer *ret_trainer, const struct lm_options *options,
                   struct error *ret_error) WARN_UNUSED;
 void trainer_close(struct trainer *trainer);
 
+/* A hash of all that decides the weights besides the numbers of steps and slots: model, schedule,
+ * seed, batch, parts, kernels and the bytes of the text. For shoal_options.identity; never 0. */
+uint64_t trainer_identity(const struct trainer *trainer, const struct lm_options *options);
+
 /* samples: [batch] numbers in the stream. gradient: [param_count], zero before. */
 float trainer_compute(struct trainer *trainer, const uint64_t *samples, float *gradient);
 void trainer_apply(struct trainer *trainer, uint64_t step, const float *gradient);

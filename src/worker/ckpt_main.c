@@ -143,8 +143,11 @@ static json_t *tensor_row(const struct ckpt_manifest *manifest, const struct ckp
 
 static void show_text(const struct ckpt_manifest *manifest)
 {
-    printf("step %" PRIu64 ", %u slots, %u files, %" PRIu64 " bytes\n", manifest->step,
-           manifest->slots, manifest->file_count, total_bytes(manifest));
+    printf("step %" PRIu64 " of %" PRIu64 ", %u slots of %u samples, %u files, %" PRIu64 " bytes\n",
+           manifest->step, manifest->steps, manifest->slots, manifest->samples_per_slot,
+           manifest->file_count, total_bytes(manifest));
+    printf("identity %016" PRIx64 "%s, model %016" PRIx64 "\n", manifest->identity,
+           manifest->identity == 0 ? " (the program gave none)" : "", manifest->model);
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const struct ckpt_tensor *tensor = &manifest->tensor[i];
         printf("  %-6s %-32s %14" PRIu64 " bytes in %u pieces, shape [", tensor->kind, tensor->name,
@@ -164,9 +167,14 @@ static void show(const struct arguments *arguments, const struct ckpt_manifest *
     json_t *tensors = json_array();
     for (uint32_t i = 0; i < manifest->tensor_count; i++)
         json_array_append_new(tensors, tensor_row(manifest, &manifest->tensor[i]));
-    print_json(json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)manifest->step, "slots",
-                         (json_int_t)manifest->slots, "bytes", (json_int_t)total_bytes(manifest),
-                         "tensors", tensors));
+    char identity[32], model[32];
+    snprintf(identity, sizeof identity, "%016" PRIx64, manifest->identity);
+    snprintf(model, sizeof model, "%016" PRIx64, manifest->model);
+    print_json(json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:o}", "step",
+                         (json_int_t)manifest->step, "steps", (json_int_t)manifest->steps, "slots",
+                         (json_int_t)manifest->slots, "samples_per_slot",
+                         (json_int_t)manifest->samples_per_slot, "identity", identity, "model",
+                         model, "bytes", (json_int_t)total_bytes(manifest), "tensors", tensors));
 }
 
 static bool hash(const struct arguments *arguments, const struct ckpt_manifest *manifest,

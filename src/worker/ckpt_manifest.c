@@ -157,14 +157,18 @@ bool ckpt_manifest_parse(const char *text, size_t count, struct ckpt_manifest *r
         return error_set(ret_error, "the manifest is not JSON: %s", json_error.text);
     }
     struct ckpt_manifest manifest = {0};
-    uint64_t version = 0, slots = 0;
+    uint64_t version = 0, slots = 0, samples = 0;
     const char *format = json_string_value(json_object_get(root, "format"));
     bool sound = format != NULL && strcmp(format, "shoal-checkpoint") == 0 &&
                  get_count(root, "version", 1, &version) && version == 1 &&
                  get_count(root, "step", INT64_MAX, &manifest.step) &&
+                 get_count(root, "steps", INT64_MAX, &manifest.steps) &&
                  get_count(root, "slots", SHOAL_SLOTS_MAX, &slots) &&
+                 get_count(root, "samples_per_slot", UINT32_MAX, &samples) &&
+                 get_hex(root, "model", "", &manifest.model) &&
                  get_hex(root, "identity", "", &manifest.identity);
     manifest.slots = (uint32_t)slots;
+    manifest.samples_per_slot = (uint32_t)samples;
     if (!sound) (void)error_set(ret_error, "not a shoal-checkpoint manifest of version 1");
     sound = sound && read_lists(root, &manifest, ret_error);
     json_decref(root);
@@ -201,7 +205,7 @@ static json_t *tensor_json(const struct ckpt_manifest *manifest, const struct ck
 static json_t *manifest_json(const struct ckpt_manifest *manifest)
 {
     json_t *files = json_array(), *tensors = json_array();
-    char hex[32];
+    char hex[32], model[32];
     for (uint32_t i = 0; i < manifest->file_count; i++) {
         snprintf(hex, sizeof hex, "xxh3:%016" PRIx64, manifest->file[i].checksum);
         json_array_append_new(files,
@@ -211,8 +215,11 @@ static json_t *manifest_json(const struct ckpt_manifest *manifest)
     for (uint32_t i = 0; i < manifest->tensor_count; i++)
         json_array_append_new(tensors, tensor_json(manifest, &manifest->tensor[i]));
     snprintf(hex, sizeof hex, "%016" PRIx64, manifest->identity);
-    return json_pack("{s:s, s:i, s:I, s:I, s:s, s:o, s:o}", "format", "shoal-checkpoint", "version",
-                     1, "step", (json_int_t)manifest->step, "slots", (json_int_t)manifest->slots,
+    snprintf(model, sizeof model, "%016" PRIx64, manifest->model);
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:o}", "format",
+                     "shoal-checkpoint", "version", 1, "step", (json_int_t)manifest->step, "steps",
+                     (json_int_t)manifest->steps, "slots", (json_int_t)manifest->slots,
+                     "samples_per_slot", (json_int_t)manifest->samples_per_slot, "model", model,
                      "identity", hex, "files", files, "tensors", tensors);
 }
 
@@ -358,7 +365,10 @@ bool ckpt_manifest_of(struct ckpt_manifest *manifest, const struct job *job, uin
                       uint64_t step, struct error *ret_error)
 {
     *manifest = (struct ckpt_manifest){.step = step,
+                                       .steps = job->steps,
+                                       .model = job->model,
                                        .slots = job->slots,
+                                       .samples_per_slot = job->samples_per_slot,
                                        .file_count = count,
                                        .identity = job->identity,
                                        .tensor_count = job->tensor_count + 1};

@@ -1,7 +1,8 @@
 /* What a checkpoint is: which bytes of which files make which tensor. Free of ranks.
  *
  * File       manifest.json, written last: a step folder without one is no checkpoint.
- *            {"format":"shoal-checkpoint","version":1,"step":S,"slots":V,"identity":"hex",
+ *            {"format":"shoal-checkpoint","version":1,"step":S,"steps":N,"slots":V,
+ *             "samples_per_slot":B,"model":"hex","identity":"hex",
  *             "files":[{"file":"shard-0000-….safetensors","bytes":N,"checksum":"xxh3:hex"}],
  *             "tensors":[{"name":"w","kind":"param|state|scales","dtype":"F32|I16","shape":[…],
  *                         "pieces":[{"file":0,"offset":O,"bytes":B}]}]}
@@ -31,8 +32,9 @@ struct ckpt_tensor {
     uint32_t dims, first_piece, piece_count;
 };
 struct ckpt_manifest {
-    uint64_t step, identity;
-    uint32_t slots, file_count, tensor_count, piece_count;
+    uint64_t step, steps;     /* steps: of the whole job, to be told to people */
+    uint64_t model, identity; /* as in struct job */
+    uint32_t slots, samples_per_slot, file_count, tensor_count, piece_count;
     struct ckpt_file *file;
     struct ckpt_tensor *tensor;
     struct ckpt_piece *piece;

@@ -136,9 +136,9 @@ bool ckpt_verify(const char *dir, const struct ckpt_manifest *manifest, struct e
     return true;
 }
 
-static bool fits_job(const struct ckpt_manifest *manifest, const struct job *job)
+static bool tensors_agree(const struct ckpt_manifest *manifest, const struct job *job)
 {
-    if (manifest->identity != job->identity || manifest->tensor_count != job->tensor_count + 1)
+    if (manifest->model != job->model || manifest->tensor_count != job->tensor_count + 1)
         return false;
     for (uint32_t i = 0; i < job->tensor_count; i++)
         if (strcmp(manifest->tensor[i].name, job->tensors[i].name) != 0 ||
@@ -147,6 +147,33 @@ static bool fits_job(const struct ckpt_manifest *manifest, const struct job *job
     const struct ckpt_tensor *last = &manifest->tensor[job->tensor_count];
     return strcmp(last->kind, "scales") == 0 &&
            last->bytes == job->layout.block_count * sizeof(int16_t);
+}
+
+/* Adds "WHAT THEIRS, not OURS" to the list when they differ. */
+static void note_count(struct error *why, const char *what, uint64_t theirs, uint64_t ours)
+{
+    size_t used = strlen(why->text);
+    if (theirs == ours || used >= sizeof why->text) return;
+    (void)snprintf(why->text + used, sizeof why->text - used, "%s%s %" PRIu64 ", not %" PRIu64,
+                   used == 0 ? "" : "; ", what, theirs, ours); /* fits: a few short phrases */
+}
+
+bool ckpt_is_foreign(const struct ckpt_manifest *manifest, const struct job *job,
+                     struct error *ret_why)
+{
+    struct error why = {.text = ""};
+    if (!tensors_agree(manifest, job)) (void)error_set(&why, "other tensors");
+    note_count(&why, "slots", manifest->slots, job->slots);
+    note_count(&why, "samples per slot", manifest->samples_per_slot, job->samples_per_slot);
+    if (manifest->identity != job->identity) {
+        note_count(&why, "steps", manifest->steps, job->steps);
+        size_t used = strlen(why.text);
+        (void)snprintf(why.text + used, sizeof why.text - used,
+                       "%sidentity %016" PRIx64 ", not %016" PRIx64, used == 0 ? "" : "; ",
+                       manifest->identity, job->identity); /* fits, as above */
+    }
+    if (ret_why != NULL) *ret_why = why;
+    return why.text[0] != '\0';
 }
 
 /* Copies what file `index` holds into the state. */
@@ -177,32 +204,41 @@ static bool load_step(const char *dir, const struct ckpt_manifest *manifest, uin
     return true;
 }
 
+/* LOADED, or NONE: not this one. *said_foreign: the line about other runs is out. */
+static enum ckpt_load_result try_step(const char *dir, uint64_t step, const struct job *job,
+                                      uint8_t *state, bool *said_foreign)
+{
+    struct ckpt_manifest manifest;
+    struct error error;
+    if (!ckpt_read_manifest(dir, step, &manifest, &error)) {
+        fprintf(stderr, "%s; trying an older checkpoint\n", error.text);
+        return CKPT_NONE;
+    }
+    bool foreign = ckpt_is_foreign(&manifest, job, &error);
+    bool loaded = !foreign && load_step(dir, &manifest, state, &error);
+    ckpt_manifest_free(&manifest);
+    if (foreign && !*said_foreign)
+        fprintf(stderr,
+                "%s/step-%06" PRIu64 ": skipped, a checkpoint of another run (%s); give the "
+                "options and data it was made with, or use another checkpoint folder, or remove "
+                "it\n",
+                dir, step, error.text);
+    else if (!foreign && !loaded)
+        fprintf(stderr, "%s; trying an older checkpoint\n", error.text);
+    *said_foreign = *said_foreign || foreign;
+    return loaded ? CKPT_LOADED : CKPT_NONE;
+}
+
 enum ckpt_load_result ckpt_load(const char *dir, const struct job *job, uint8_t *state,
                                 uint64_t *ret_step, struct error *ret_error)
 {
     struct ckpt_listing listing;
     if (!ckpt_list(dir, &listing, ret_error)) return CKPT_REFUSED;
     enum ckpt_load_result result = CKPT_NONE;
+    bool said_foreign = false;
     for (uint32_t i = 0; i < listing.count && result == CKPT_NONE; i++) {
-        struct ckpt_manifest manifest;
-        struct error error;
-        if (!ckpt_read_manifest(dir, listing.step[i], &manifest, &error)) {
-            fprintf(stderr, "%s; trying an older checkpoint\n", error.text);
-            continue;
-        }
-        if (!fits_job(&manifest, job)) {
-            (void)error_set(ret_error,
-                            "%s/step-%06" PRIu64 ": a checkpoint of another model or slot count; "
-                            "use another checkpoint folder or remove it",
-                            dir, listing.step[i]);
-            result = CKPT_REFUSED;
-        } else if (load_step(dir, &manifest, state, &error)) {
-            *ret_step = manifest.step;
-            result = CKPT_LOADED;
-        } else {
-            fprintf(stderr, "%s; trying an older checkpoint\n", error.text);
-        }
-        ckpt_manifest_free(&manifest);
+        result = try_step(dir, listing.step[i], job, state, &said_foreign);
+        if (result == CKPT_LOADED) *ret_step = listing.step[i];
     }
     ckpt_listing_free(&listing);
     return result;
@@ -235,27 +271,42 @@ void ckpt_remove_leftovers(const char *dir, uint64_t step, const char *suffix)
     remove_files(dir, step, suffix);
 }
 
-static bool is_good(const char *dir, uint64_t step, const uint64_t *trusted, uint32_t trusted_count)
+enum standing { DAMAGED = 1, GOOD, NOT_OURS };
+
+/* Reads the shards only if asked to `verify`. A manifest that cannot be read may be anybody's. */
+static enum standing standing_of(const char *dir, uint64_t step, const struct job *job, bool verify)
 {
-    for (uint32_t i = 0; i < trusted_count; i++)
-        if (trusted[i] == step) return true;
     struct ckpt_manifest manifest;
-    if (!ckpt_read_manifest(dir, step, &manifest, NULL)) return false;
-    bool good = ckpt_verify(dir, &manifest, NULL);
+    if (!ckpt_read_manifest(dir, step, &manifest, NULL)) return NOT_OURS;
+    bool foreign = ckpt_is_foreign(&manifest, job, NULL);
+    bool good = foreign || !verify || ckpt_verify(dir, &manifest, NULL);
     ckpt_manifest_free(&manifest);
-    return good;
+    return foreign ? NOT_OURS : good ? GOOD : DAMAGED;
 }
 
-void ckpt_prune(const char *dir, uint64_t newest, const uint64_t *trusted, uint32_t trusted_count)
+static bool is_among(uint64_t step, const uint64_t *steps, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i] == step) return true;
+    return false;
+}
+
+void ckpt_prune(const char *dir, const struct job *job, uint64_t newest, const uint64_t *trusted,
+                uint32_t trusted_count)
 {
     struct ckpt_listing listing;
     if (!ckpt_list(dir, &listing, NULL)) return;
     uint32_t good = 0;
     for (uint32_t i = 0; i < listing.count; i++) {
-        if (good >= CKPT_KEEP)
-            remove_files(dir, listing.step[i], NULL);
+        uint64_t step = listing.step[i];
+        bool enough = good >= CKPT_KEEP,
+             verify = !enough && !is_among(step, trusted, trusted_count);
+        enum standing standing = standing_of(dir, step, job, verify);
+        if (standing == NOT_OURS) continue;
+        if (enough)
+            remove_files(dir, step, NULL);
         else
-            good += is_good(dir, listing.step[i], trusted, trusted_count);
+            good += standing == GOOD;
     }
     for (uint32_t i = 0; i < listing.orphan_count; i++)
         if (listing.orphan[i] < newest) remove_files(dir, listing.orphan[i], NULL);

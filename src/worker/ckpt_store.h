@@ -3,6 +3,9 @@
  * Rules      A checkpoint counts only if its manifest is sound and all its files have the size and
  *            checksum the manifest says, and are sound safetensors. The newest that counts is "the"
  *            checkpoint; nothing else (no pointer file) says which.
+ * Identity   Checkpoints of another run (other tensors, slots, samples per slot or identity) are
+ *            neither loaded nor removed nor counted among those kept; nor are those with a manifest
+ *            that cannot be read. A checkpoint of the same step takes their place, though.
  * Crash      Shards and manifest are each replaced atomically; a crash at any point leaves the
  *            older checkpoints as they were.
  */
@@ -34,15 +37,19 @@ bool ckpt_verify(const char *dir, const struct ckpt_manifest *manifest,
                  struct error *ret_error) WARN_UNUSED;
 
 enum ckpt_load_result { CKPT_LOADED = 1, CKPT_NONE, CKPT_REFUSED };
-/* Loads the newest checkpoint that verifies into `state` (weights, then scales, as one run of
- * bytes). Damaged ones are named on stderr and the next older one is tried. REFUSED: the folder
- * holds checkpoints of another model, or cannot be read: the sentence says so. */
+/* Is it a checkpoint of another run than this job? The sentence says what differs. */
+bool ckpt_is_foreign(const struct ckpt_manifest *manifest, const struct job *job,
+                     struct error *ret_why);
+/* Loads the newest checkpoint of this job that verifies into `state` (weights, then scales, as one
+ * run of bytes). Damaged ones are named on stderr and the next older one is tried; of those of
+ * another run one line tells. REFUSED: the folder cannot be read: the sentence says so. */
 enum ckpt_load_result ckpt_load(const char *dir, const struct job *job, uint8_t *state,
                                 uint64_t *ret_step, struct error *ret_error);
 
-/* Removes checkpoints older than the newest CKPT_KEEP that verify, and leftovers older than those.
- * Steps in trusted[] were verified by the caller already. Returns the steps that were kept. */
-void ckpt_prune(const char *dir, uint64_t newest, const uint64_t *trusted, uint32_t trusted_count);
+/* Removes checkpoints of this job older than its newest CKPT_KEEP that verify, and leftovers older
+ * than `newest`. Steps in trusted[] were verified by the caller already. */
+void ckpt_prune(const char *dir, const struct job *job, uint64_t newest, const uint64_t *trusted,
+                uint32_t trusted_count);
 /* Removes files of an abandoned checkpoint whose name ends in `suffix`, and the folder if empty. */
 void ckpt_remove_leftovers(const char *dir, uint64_t step, const char *suffix);
 

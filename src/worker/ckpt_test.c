@@ -147,16 +147,75 @@ static void damaged_checkpoints_are_passed_over(void **state)
     }
 }
 
-static void another_model_is_refused(void **state)
+static void vary(struct model *model, int which)
+{
+    if (which == 0) model->params[0].name = "other";
+    if (which == 1) model->options.slots = SLOTS + 1;
+    if (which == 2) model->options.samples_per_slot = 2;
+    if (which == 3) model->options.identity = 78;
+    if (which == 4) model->options.identity = 0;
+}
+
+/* Begins anew instead of going on from weights of another run, and leaves that run's checkpoints:
+ * newer ones do not count as its own when old ones are removed. */
+static void checkpoints_of_another_run_are_left_alone(void **state)
+{
+    (void)state;
+    static struct model model, straight;
+    for (int which = 0; which < 5; which++) {
+        empty_folder();
+        for (uint64_t steps = 21; steps <= 20 + CKPT_KEEP; steps++) {
+            model_init(&model, steps, folder);
+            model.options.identity = 77;
+            model.options.checkpoint_every = 0; /* the last one alone */
+            assert_int_equal(train(&model), 0);
+        }
+        model_init(&straight, 9, NULL);
+        vary(&straight, which);
+        assert_int_equal(train(&straight), 0);
+        model_init(&model, 9, folder);
+        model.options.identity = 77;
+        vary(&model, which);
+        assert_int_equal(train(&model), 0);
+        assert_memory_equal(model.weights, straight.weights, sizeof model.weights);
+        struct ckpt_listing after;
+        assert_true(ckpt_list(folder, &after, NULL));
+        assert_in_range(after.count, CKPT_KEEP + 1, 2 * CKPT_KEEP);
+        assert_int_equal(after.step[0], 20 + CKPT_KEEP);
+        assert_int_equal(after.step[CKPT_KEEP - 1], 21);
+        assert_int_equal(after.step[CKPT_KEEP], 9);
+        ckpt_listing_free(&after);
+    }
+}
+
+/* With the same identity, other steps are no other run: a program whose schedule looks at them puts
+ * them into its identity. */
+static void a_run_of_the_same_identity_is_gone_on_from(void **state)
 {
     (void)state;
     static struct model model;
+    struct job job;
+    struct ckpt_manifest manifest;
+    struct error why;
     empty_folder();
     model_init(&model, 4, folder);
+    model.options.identity = 77;
     assert_int_equal(train(&model), 0);
-    model_init(&model, 4, folder);
-    model.params[0].name = "other";
-    assert_int_equal(train(&model), 1);
+    assert_true(ckpt_read_manifest(folder, 4, &manifest, NULL));
+    assert_int_equal(manifest.identity, 77);
+    assert_int_equal(manifest.steps, 4);
+    model.options.steps = 9;
+    assert_true(job_init(&job, &model.options, NULL));
+    assert_false(ckpt_is_foreign(&manifest, &job, &why));
+    job_free(&job);
+    model.options.identity = 78;
+    model.options.slots = 8;
+    assert_true(job_init(&job, &model.options, NULL));
+    assert_true(ckpt_is_foreign(&manifest, &job, &why));
+    assert_string_equal(why.text, "slots 4, not 8; steps 4, not 9; identity 000000000000004d, not "
+                                  "000000000000004e");
+    job_free(&job);
+    ckpt_manifest_free(&manifest);
 }
 
 /* Fails the n-th I/O call, for every n of a run. */
@@ -254,7 +313,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resume_gives_the_same_bits),
         cmocka_unit_test(damaged_checkpoints_are_passed_over),
-        cmocka_unit_test(another_model_is_refused),
+        cmocka_unit_test(checkpoints_of_another_run_are_left_alone),
+        cmocka_unit_test(a_run_of_the_same_identity_is_gone_on_from),
         cmocka_unit_test(every_io_failure_leaves_the_older_checkpoint),
         cmocka_unit_test(every_allocation_failure_is_survived),
         cmocka_unit_test(hash_is_free_of_shards),

@@ -39,6 +39,7 @@ struct agent {
     bool step_seen[STEPS];
     char hash[65];
     const char *extra[8]; /* more NAME=VALUE for the workers */
+    const char *log;      /* file for their stderr; NULL: that of this process */
 };
 
 static const char *trainer;
@@ -68,6 +69,7 @@ static void run_child(const struct agent *agent, uint32_t index, int fd)
     set_number("SHOAL_STEPS", STEPS);
     set_number("SHOAL_SLOTS", SLOTS);
     for (int i = 0; agent->extra[i] != NULL; i++) putenv((char *)(uintptr_t)agent->extra[i]);
+    if (agent->log != NULL && freopen(agent->log, "a", stderr) == NULL) _exit(126);
     execl(trainer, trainer, (char *)NULL);
     _exit(127);
 }
@@ -286,6 +288,33 @@ static void a_wrong_token_is_refused(void **state)
     serve_until(&agent, STEPS, 120000);
 }
 
+/* Nor does a peer of another run get in, and the log says which two did not match. */
+static void another_identity_is_refused(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    char log[64], text[8192];
+    snprintf(log, sizeof log, "e2e-log-%ld", (long)getpid());
+    agent_init(&agent);
+    agent.may_stall = true;
+    agent.log = log;
+    agent.extra[2] = "E2E_IDENTITY=1a";
+    start_worker(&agent);
+    start_worker(&agent);
+    agent.extra[2] = "E2E_IDENTITY=2b";
+    start_worker(&agent);
+    serve_until(&agent, STEPS, 1500);
+    assert_int_equal(agent.last_step, -1);
+    for (uint32_t i = 0; i < agent.worker_count; i++) kill(agent.worker[i].pid, SIGKILL);
+    serve_until(&agent, STEPS, 120000);
+    FILE *file = fopen(log, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_int_equal(remove(log), 0);
+    assert_non_null(strstr(text, "it has identity 000000000000002b, this worker 000000000000001a"));
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
@@ -294,6 +323,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(survivors_end_with_the_bits_of_one_worker),
         cmocka_unit_test(a_new_group_resumes_from_the_newest_checkpoint),
         cmocka_unit_test(a_wrong_token_is_refused),
+        cmocka_unit_test(another_identity_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* A real but tiny training program for the end-to-end test: gradients that depend on weights, step
- * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size. */
+ * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size, E2E_IDENTITY the identity. */
 #include "shoal.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void apply(float *weights, float *momentum, size_t count, const float *me
 
 int main(void)
 {
-    const char *text = getenv("E2E_ELEMENTS");
+    const char *text = getenv("E2E_ELEMENTS"), *identity = getenv("E2E_IDENTITY");
     size_t count = text == NULL ? 100000 : strtoull(text, NULL, 10);
     float *weights = calloc(count, sizeof *weights), *momentum = calloc(count, sizeof *momentum);
     if (weights == NULL || momentum == NULL) return 1;
@@ -41,7 +41,9 @@ int main(void)
                                     .param_count = 2,
                                     .state = state,
                                     .state_count = 1,
-                                    .samples_per_slot = 1};
+                                    .samples_per_slot = 1,
+                                    .identity =
+                                        identity == NULL ? 0 : strtoull(identity, NULL, 16)};
     char error[512];
     struct shoal *job = shoal_join(&options, error, sizeof error);
     if (job == NULL) {

@@ -171,9 +171,9 @@ static bool read_texts(struct job *job, const struct shoal_options *options,
     return true;
 }
 
-static uint64_t identity_of(const struct job *job)
+static uint64_t model_of(const struct job *job)
 {
-    uint64_t hash = XXH3_64bits(&job->slots, sizeof job->slots);
+    uint64_t hash = job->param_count;
     for (uint32_t i = 0; i < job->tensor_count; i++) {
         const struct job_tensor *tensor = &job->tensors[i];
         hash = XXH3_64bits_withSeed(tensor->name, strlen(tensor->name), hash);
@@ -183,13 +183,20 @@ static uint64_t identity_of(const struct job *job)
     return hash;
 }
 
+static uint64_t plan_of(const struct job *job)
+{
+    const uint64_t words[] = {job->slots, job->samples_per_slot, job->steps};
+    return XXH3_64bits_withSeed(words, sizeof words, job->model);
+}
+
 bool job_init(struct job *job, const struct shoal_options *options, struct error *ret_error)
 {
     *job = (struct job){0};
     if (read_counts(job, options, ret_error) && read_texts(job, options, ret_error) &&
         copy_tensors(job, options, ret_error) && make_layout(job, ret_error)) {
-        job->identity = identity_of(job);
-        job->peer_identity = XXH3_64bits_withSeed(&job->steps, sizeof job->steps, job->identity);
+        job->identity = options->identity;
+        job->model = model_of(job);
+        job->plan = plan_of(job);
         return true;
     }
     job_free(job);
@@ -221,7 +228,7 @@ void job_weights_sha256(const struct job *job, char text[65])
 
 uint64_t job_weights_hash(const struct job *job)
 {
-    uint64_t hash = job->identity;
+    uint64_t hash = job->model;
     for (uint32_t i = 0; i < job->tensor_count; i++)
         hash = XXH3_64bits_withSeed(job->tensors[i].data,
                                     job->tensors[i].element_count * sizeof(float), hash);

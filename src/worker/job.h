@@ -36,8 +36,9 @@ struct job {
     uint64_t emulate_slot_us;
     uint64_t gradient_count; /* without the loss */
     uint64_t weight_count;   /* elements of params and state */
-    uint64_t identity;       /* hash over names, shapes, slots: checkpoints must agree */
-    uint64_t peer_identity;  /* the same and steps: peers must agree */
+    uint64_t identity;       /* given by the program, see shoal.h; 0: none */
+    uint64_t model;          /* hash over names and shapes of the tensors */
+    uint64_t plan;           /* model, slots, samples per slot, steps: peers must agree */
     struct layout layout;    /* of the gradient with the loss */
     char token[JOB_TOKEN_BYTES];
 };

@@ -147,7 +147,7 @@ static void do_manifest(struct saver *saver)
     }
     uint64_t step = saver->manifest.step; /* the hook may bring the next order */
     saver->hooks.on_manifest(saver->hooks.self, written, step);
-    if (written) ckpt_prune(saver->job->checkpoint_dir, step, saver->trusted, TRUSTED);
+    if (written) ckpt_prune(saver->job->checkpoint_dir, saver->job, step, saver->trusted, TRUSTED);
 }
 
 static void *run(void *self)

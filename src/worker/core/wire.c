@@ -114,6 +114,7 @@ size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello)
     wire_write_u32(&cursor, hello->version);
     wire_write_u64(&cursor, hello->job);
     wire_write_u64(&cursor, hello->worker);
+    wire_write_u64(&cursor, hello->plan);
     wire_write_u64(&cursor, hello->identity);
     wire_write(&cursor, hello->token, sizeof hello->token);
     return (size_t)(cursor.at - bytes);
@@ -125,6 +126,7 @@ bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_h
     struct wire_hello hello = {.version = wire_read_u32(&cursor)};
     hello.job = wire_read_u64(&cursor);
     hello.worker = wire_read_u64(&cursor);
+    hello.plan = wire_read_u64(&cursor);
     hello.identity = wire_read_u64(&cursor);
     const uint8_t *token = wire_read(&cursor, sizeof hello.token);
     if (token == NULL || !ended_well(&cursor)) return false;

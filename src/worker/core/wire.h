@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_HEADER_BYTES = 16,
     WIRE_PIECE_BLOCKS = 128,
     WIRE_PAYLOAD_MAX = 512 * 1024,
@@ -43,7 +43,8 @@ struct wire_tag {
 
 struct wire_hello {
     uint32_t version;
-    uint64_t job, worker, identity;
+    uint64_t job, worker;
+    uint64_t plan, identity; /* of struct job: both must agree */
     char token[WIRE_TOKEN_BYTES];
 };
 

@@ -12,10 +12,10 @@ int main(void)
     if (page == NULL) return 1;
     (void)alarm(30);
     for (uint64_t step = 0;; step++) {
-        struct worker_status facts = {.step = step, .phase = PHASE_COMPUTE};
+        struct worker_status facts = {.step = step, .phase = DOING_COMPUTE};
         status_write(page, &facts);
         (void)poll(NULL, 0, 5); /* the work of this worker is to pass time */
-        facts.phase = PHASE_REDUCE;
+        facts.phase = DOING_REDUCE;
         status_write(page, &facts);
         (void)poll(NULL, 0, 3);
     }

@@ -74,23 +74,23 @@ static void report_commit(struct shoal *shoal, const struct member_commit *commi
     send_json(shoal, line);
 }
 
-static enum worker_phase phase_of(const struct shoal *shoal)
+static enum worker_doing doing_of(const struct shoal *shoal)
 {
     const struct member *m = shoal->member;
-    if (m->exit != 0) return PHASE_IDLE;
-    if (!m->self.has_state) return PHASE_JOIN;
+    if (m->exit != 0) return DOING_IDLE;
+    if (!m->self.has_state) return DOING_JOIN;
     if (!m->parked) {
-        if (shoal->doing == MEMBER_WANT_APPLY) return PHASE_APPLY;
-        if (shoal->doing == MEMBER_WANT_SAVE) return PHASE_CHECKPOINT;
-        return PHASE_COMPUTE;
+        if (shoal->doing == MEMBER_WANT_APPLY) return DOING_APPLY;
+        if (shoal->doing == MEMBER_WANT_SAVE) return DOING_CHECKPOINT;
+        return DOING_COMPUTE;
     }
     switch ((enum turn_kind)m->turn.kind) {
-    case TURN_SYNC: return PHASE_SYNC;
-    case TURN_SAVE: return PHASE_CHECKPOINT;
-    case TURN_FINISH: return PHASE_IDLE;
+    case TURN_SYNC: return DOING_SYNC;
+    case TURN_SAVE: return DOING_CHECKPOINT;
+    case TURN_FINISH: return DOING_IDLE;
     case TURN_COMPUTE: break;
     }
-    return m->exchange.ready ? PHASE_REDUCE : PHASE_COMPUTE;
+    return m->exchange.ready ? DOING_REDUCE : DOING_COMPUTE;
 }
 
 static uint32_t own_slots(const struct member *m)
@@ -110,7 +110,7 @@ static void write_page(struct shoal *shoal)
         .step = m->self.position / 2,
         .generation = m->last_compute.generation,
         .attempt = m->last_compute.attempt,
-        .phase = phase_of(shoal),
+        .phase = doing_of(shoal),
     };
     facts.slots_owned = own_slots(m);
     status_write(shoal->page, &facts);

@@ -14,14 +14,14 @@
 enum { STATUS_BYTES = 4096, STATUS_VERSION = 1 };
 #define STATUS_MAGIC UINT64_C(0x737574617473484c) /* "LHstatus" */
 
-enum worker_phase {
-    PHASE_JOIN = 1, /* looking for the group */
-    PHASE_SYNC,     /* fetching or serving the state */
-    PHASE_COMPUTE,
-    PHASE_REDUCE,
-    PHASE_APPLY,
-    PHASE_CHECKPOINT, /* copying a share, or waiting for the last checkpoint */
-    PHASE_IDLE,       /* over */
+enum worker_doing {
+    DOING_JOIN = 1, /* looking for the group */
+    DOING_SYNC,     /* fetching or serving the state */
+    DOING_COMPUTE,
+    DOING_REDUCE,
+    DOING_APPLY,
+    DOING_CHECKPOINT, /* copying a share, or waiting for the last checkpoint */
+    DOING_IDLE,       /* over */
 };
 
 struct worker_status {
@@ -29,7 +29,7 @@ struct worker_status {
     uint32_t version, sequence;
     uint64_t job, worker, pid;
     uint64_t step, generation;
-    uint32_t attempt, slots_owned, phase, torn; /* enum worker_phase */
+    uint32_t attempt, slots_owned, phase, torn; /* enum worker_doing */
     int64_t changed_us;                         /* wall clock, of the last change */
 };
 

@@ -17,7 +17,7 @@ static void page_outlives_its_writer(void **state)
     struct error error;
     struct status_page *page = status_open(path, &error);
     assert_non_null(page);
-    struct worker_status facts = {.job = 1, .worker = 5, .step = 7, .phase = PHASE_REDUCE}, seen;
+    struct worker_status facts = {.job = 1, .worker = 5, .step = 7, .phase = DOING_REDUCE}, seen;
     status_write(page, &facts);
     facts.step = 8;
     status_write(page, &facts);

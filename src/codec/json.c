@@ -334,10 +334,14 @@ static int add_text(const char *text, size_t bytes, void *self)
     return 0;
 }
 
+/* 15: every decimal of that many digits comes out as it went in (6.6598, not 6.6597999999999997). */
+enum { REAL_DIGITS = 15 };
+
 char *json_finish_text(json_t *root, bool failed)
 {
     struct text_buffer buffer = {.failed = failed};
-    if (json_dump_callback(root, add_text, &buffer, JSON_COMPACT) != 0) buffer.failed = true;
+    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS);
+    if (json_dump_callback(root, add_text, &buffer, flags) != 0) buffer.failed = true;
     json_decref(root);
     if (!buffer.failed) return buffer.text;
     mem_free(buffer.text);

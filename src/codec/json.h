@@ -81,7 +81,7 @@ void json_append(json_t *list, json_t *value, bool *failed);
 /* A JSON string of any bytes: what is not UTF-8 (log lines are a user's) becomes '?'. */
 json_t *json_clean_string(const char *text);
 /* Drops the reference; compact text from mem_alloc(), or NULL if it failed. Preferred over
- * json_dumps(), which loses failures while it writes keys. */
+ * json_dumps(), which loses failures while it writes keys, and prints 6.6598 with 17 digits. */
 char *json_finish_text(json_t *root, bool failed);
 /* Drops the reference and gives NULL if it failed. */
 json_t *json_finish(json_t *root, bool failed);

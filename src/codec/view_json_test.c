@@ -252,6 +252,18 @@ static void a_quote_knows_hours_and_total(void **state)
     json_decref(row);
 }
 
+/* 6.6598 has no exact double; 17 digits would print 6.6597999999999997. */
+static void reals_print_as_they_were_written(void **state)
+{
+    (void)state;
+    bool failed = false;
+    json_t *object = json_object();
+    json_set_real(object, "loss", 6.6598, &failed);
+    char *text = json_finish_text(object, failed);
+    assert_string_equal(text, "{\"loss\":6.6598}");
+    mem_free(text);
+}
+
 int main(void)
 {
     codec_init();
@@ -262,6 +274,7 @@ int main(void)
         cmocka_unit_test(decisions_and_entries_name_zone_and_model),
         cmocka_unit_test(totals_row),
         cmocka_unit_test(a_quote_knows_hours_and_total),
+        cmocka_unit_test(reals_print_as_they_were_written),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

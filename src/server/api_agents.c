@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "codec/json.h"
 #include "codec/names.h"
 #include "server/server_state.h"
 #include <inttypes.h>
@@ -345,8 +346,7 @@ static bool push_progress(struct visit *v, const struct report_progress *progres
     for (uint32_t i = 0; i < progress->worker_count; i++)
         (void)json_array_append_new(workers, slots_row(v, &progress->workers[i], progress->job));
     bool whole = json_array_size(workers) == progress->worker_count;
-    char *text = whole ? json_dumps(workers, JSON_COMPACT) : NULL;
-    json_decref(workers);
+    char *text = json_finish_text(workers, !whole);
     struct batch_progress *row =
         text == NULL ? NULL : array_push(&pump_batch(v->s->pump)->progress);
     if (row == NULL) {

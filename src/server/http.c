@@ -1,6 +1,7 @@
 #include "server/http.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "codec/json.h"
 #include "core/assert.h"
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -97,8 +98,7 @@ void request_reply_static(request *r, const char *type, const void *bytes, size_
 void request_reply_json(request *r, unsigned status, json_t *body)
 {
     static const char no_memory[] = "{\"error\":\"out of memory for this answer; try again\"}";
-    char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
-    json_decref(body);
+    char *text = json_finish_text(body, body == NULL);
     if (text != NULL) {
         request_reply(r, status, "application/json", text, strlen(text));
         return;

@@ -1,5 +1,6 @@
 #include "server/stream.h"
 #include "base/mem.h"
+#include "codec/json.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -126,8 +127,7 @@ void stream_add(stream *s, request *r)
 
 void stream_send(stream *s, const char *event, json_t *data)
 {
-    char *text = data == NULL ? NULL : json_dumps(data, JSON_COMPACT);
-    json_decref(data);
+    char *text = json_finish_text(data, data == NULL);
     char *whole = text == NULL ? NULL : mem_printf("event: %s\ndata: %s\n\n", event, text);
     mem_free(text);
     if (whole == NULL) return;

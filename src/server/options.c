@@ -12,7 +12,7 @@ const char server_usage[] =
     "  --keep-nodes           on SIGTERM leave the nodes running for the next start\n"
     "  --journal-max-bytes N  refuse new work instead of growing journal.db beyond N bytes\n"
     "\n"
-    "example: shoal server --config examples/shoal.yaml --data /var/lib/shoal\n";
+    "example: shoal server --config examples/quickstart/shoal.yaml --data /var/lib/shoal\n";
 
 static bool read_bytes(const char *text, int64_t *ret_bytes)
 {

@@ -64,7 +64,8 @@ static void show(struct live *live, struct follow *follow, const struct look *se
     int64_t left_us = follow_estimate_us(follow, now_us, (int64_t)seen->step, (int64_t)steps);
     text_add(&line, "one worker: step %" PRIu64 "/%" PRIu64, seen->step, steps);
     if (seen->step > 0) text_add(&line, " · loss %.3f", seen->state.loss_last);
-    if (left_us >= 0) text_add(&line, " · %s left", format_duration(text, left_us));
+    if (left_us >= 0 && seen->step < steps)
+        text_add(&line, " · %s left", format_duration(text, left_us));
     live_show(live, text_get(&line));
     text_free(&line);
 }
@@ -81,12 +82,12 @@ static bool wait_for(pid_t pid, const char *log, uint64_t steps, const struct te
         has_ended = children_has_ended(pid, &status);
         look(log, ret_look);
         int64_t now_us = clock_monotonic_us();
-        bool is_due = term->is_terminal || now_us - shown_us >= PLAIN_GAP_US;
+        bool is_due = term->is_terminal || has_ended || now_us - shown_us >= PLAIN_GAP_US;
         if (is_due) show(&live, &follow, ret_look, steps, now_us);
         if (is_due) shown_us = now_us;
         if (!has_ended) children_pause_ms(LOOK_MS);
     }
-    live_clear(&live);
+    live_end(&live);
     if (!has_ended) return error_set(ret_error, "stopped");
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && ret_look->step == steps) return true;
     return error_set(ret_error, "the single worker failed: %s (%s)", ret_look->last_line, log);

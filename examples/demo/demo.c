@@ -315,12 +315,11 @@ static bool tell_verdict(struct demo *demo, const struct summary *summary)
     uint32_t count = audit_tell_faults(&summary->audit, &record->options, &faults);
     if (!demo->is_fast) count += audit_tell_calm(&summary->churn, &faults);
     bool same = record_is_same(record);
-    fprintf(
-        term->stream,
-        "\nSHA-256 of weights and optimizer state, in memory and read back from the checkpoint\n"
-        "  swarm       %s\n              %s\n  one worker  %s\n              %s\n",
-        record->swarm.weights_sha256, record->swarm.checkpoint_sha256,
-        record->control.weights_sha256, record->control.checkpoint_sha256);
+    fprintf(term->stream,
+            "\nSHA-256 of weights and optimizer state, in memory and back from the checkpoint\n"
+            "  swarm       %s\n              %s\n  one worker  %s\n              %s\n",
+            record->swarm.weights_sha256, record->swarm.checkpoint_sha256,
+            record->control.weights_sha256, record->control.checkpoint_sha256);
     if (same)
         fprintf(term->stream, "%s✓ identical to the last bit%s\n", term_style(term, TERM_GREEN),
                 term_style(term, TERM_PLAIN));

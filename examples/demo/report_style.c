@@ -46,6 +46,8 @@ const char report_style_page[] =
     "white-space:normal}.story td{vertical-align:top;padding-top:5px;padding-bottom:5px}"
     ".story td:nth-child(2){text-align:left}summary{cursor:pointer;font-weight:600}\n"
     "footer{color:var(--soft);font-size:13.5px;max-width:64em;margin-top:26px}\n"
+    /* on a phone the wide charts scroll instead of becoming unreadable */
+    "@media(max-width:640px){section{overflow-x:auto}section>svg{min-width:640px}}"
     "@media print{section,.tile{break-inside:avoid}}\n";
 
 const char report_style_charts[] =

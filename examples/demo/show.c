@@ -236,6 +236,25 @@ static void add_figure(struct table *table, const char *what, const char *swarm,
     table_cell(table, "%s", note);
 }
 
+/* What the run can be held to, in lines that fit 80 columns. */
+static void show_facts(const struct record *record, const struct summary *summary,
+                       const struct term *term)
+{
+    const struct audit *audit = &summary->audit;
+    const struct churn *churn = &summary->churn;
+    fprintf(term->stream,
+            "\nsteps    %" PRIu64 ", lost %" PRIu64 "; loss %.3f → %.3f\nsamples  %" PRIu64
+            " of %" PRIu64 " used exactly once\n",
+            record->options.steps, audit->steps_lost, audit->loss_first, audit->loss_last,
+            audit->samples_used_once, audit->samples_expected);
+    fprintf(term->stream,
+            "losses   %" PRIu64 ": %" PRIu64 " without notice, %" PRIu64
+            " in the middle of a reduction\nchanges  %" PRIu64 " drained for their price, %" PRIu64
+            " joined while it ran, %" PRIu64 " server restarts\n",
+            churn->losses_total, churn->losses_without_notice, churn->losses_during_reduction,
+            churn->drains_for_price, churn->joins, churn->server_restarts);
+}
+
 bool show_summary(const struct record *record, const struct summary *summary,
                   const struct term *term, struct error *ret_error)
 {
@@ -264,15 +283,6 @@ bool show_summary(const struct record *record, const struct summary *summary,
             "\nThe static cluster is computed: as many NCU of the same mix of models, "
             "each at the\nlowest on-demand price, at the swarm's median time of a "
             "step, never interrupted.\n");
-    fprintf(term->stream,
-            "\nsteps %" PRIu64 ", lost %" PRIu64 " · samples %" PRIu64 " of %" PRIu64
-            " used exactly once · loss %.3f → %.3f\nlosses %" PRIu64 " (%" PRIu64
-            " without notice, %" PRIu64 " in a reduction) · drains for price %" PRIu64
-            " · joins %" PRIu64 " · server restarts %" PRIu64 "\n",
-            record->options.steps, summary->audit.steps_lost, summary->audit.samples_used_once,
-            summary->audit.samples_expected, summary->audit.loss_first, summary->audit.loss_last,
-            summary->churn.losses_total, summary->churn.losses_without_notice,
-            summary->churn.losses_during_reduction, summary->churn.drains_for_price,
-            summary->churn.joins, summary->churn.server_restarts);
+    show_facts(record, summary, term);
     return true;
 }

@@ -99,11 +99,12 @@ uint32_t offer_stock(const pool *p, const struct offer *o)
 }
 
 /* Once drained for its price, an offer is taken again only when clearly below the threshold: a
- * price that wavers around it would otherwise drain and buy all day. */
+ * price that wavers around it would otherwise drain and buy all day. That concerns jobs with this
+ * threshold or a lower one; a more patient job never left it. */
 bool offer_is_above(const struct offer *o, uint32_t threshold_ppm)
 {
     if (o->capacity != CAPACITY_SPOT) return false;
-    return o->share_ppm > threshold_ppm || (o->hot_ppm != 0 && o->hot_ppm <= threshold_ppm);
+    return o->share_ppm > threshold_ppm || (o->hot_ppm != 0 && o->hot_ppm >= threshold_ppm);
 }
 
 struct meter offer_meter(const struct offer *o, int64_t now_us)

@@ -35,7 +35,7 @@ void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out)
     struct offer *o = &p->offers[n->offer];
     uint32_t threshold_ppm = least_threshold_ppm(p, n);
     if (o->capacity != CAPACITY_SPOT || o->share_ppm <= threshold_ppm) return;
-    if (o->hot_ppm == 0 || threshold_ppm < o->hot_ppm) o->hot_ppm = threshold_ppm;
+    if (threshold_ppm > o->hot_ppm) o->hot_ppm = threshold_ppm;
     node_drain(p, node, REASON_PRICE_ABOVE_THRESHOLD, p->now_us + p->config.drain_us,
                (struct numbers){.a = o->usd_micros_per_hour, .b = price_at(o, threshold_ppm)}, out);
 }

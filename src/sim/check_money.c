@@ -10,14 +10,14 @@ static int64_t share(int64_t usd_micros, uint32_t part, uint32_t whole)
 }
 
 /* What the job pays for this node now: all of it while the node was bought for it and nobody else
- * works there, its share otherwise. A node that is being ended is paid for until it is gone; an
- * order taken back before the node was ever up is not, for it bills nothing yet. */
+ * works there, its share otherwise. A node that was let go counts no more, although it may bill until
+ * it is gone: the core may count it longer, which only makes it more careful. */
 static int64_t committed_on(const struct sim *s, uint32_t node_index, uint64_t job_id)
 {
     const struct sim_shadow *shadow = s->shadow;
     const struct shadow_node *node = &shadow->nodes[node_index];
     if (node->lost || node->closed || node->offer == UINT32_MAX) return 0;
-    if (node->released && !node->heard_up) return 0;
+    if (node->released) return 0;
     uint32_t own = 0, others = 0;
     for (uint32_t i = shadow->first_open_worker; i < shadow->worker_count; i++) {
         const struct shadow_worker *w = &shadow->workers[i];

@@ -223,10 +223,11 @@ static int64_t events_per_s(const struct totals *totals)
 static void print_summary(const struct arguments *arguments, const struct totals *totals)
 {
     uint32_t missed = marks_missed(totals, /* print */ false);
-    (void)printf("%" PRIu64 " seeds, %" PRIu64 " events, %" PRId64 " simulated hours, %" PRIu64
+    (void)printf("%" PRIu64 " seed%s, %" PRIu64 " events, %" PRId64 " simulated minutes, %" PRIu64
                  " nodes, %" PRIu64 " server crashes, %" PRId64 " events/s\n",
-                 totals->seeds, totals->events, totals->simulated_us / 3600000000, totals->nodes,
-                 totals->crashes, events_per_s(totals));
+                 totals->seeds, totals->seeds == 1 ? "" : "s", totals->events,
+                 totals->simulated_us / 60000000, totals->nodes, totals->crashes,
+                 events_per_s(totals));
     (void)printf("rare paths taken: %u of %u\n", (uint32_t)POOL_MARK_COUNT - 1 - missed,
                  (uint32_t)POOL_MARK_COUNT - 1);
     if (arguments->all_marks) (void)marks_missed(totals, /* print */ true);

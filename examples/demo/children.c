@@ -138,7 +138,7 @@ static void mark_descendants(struct process *list, uint32_t count, pid_t root)
     }
 }
 
-/* Signal 0 only counts. */
+/* How many there were. */
 static uint32_t signal_descendants(int number)
 {
     struct process *list = mem_zalloc(PROCESSES_MAX, sizeof *list);
@@ -148,15 +148,10 @@ static uint32_t signal_descendants(int number)
     for (uint32_t i = 0; i < count; i++) {
         if (!list[i].is_ours) continue;
         ours++;
-        if (number != 0) (void)kill(list[i].pid, number); /* may have ended by itself */
+        (void)kill(list[i].pid, number); /* may have ended by itself */
     }
     mem_free(list);
     return ours;
-}
-
-uint32_t children_count(void)
-{
-    return signal_descendants(0);
 }
 
 /* true: no child is left. */

@@ -25,7 +25,5 @@ bool children_start(const char *const *argv, const char *out_path, pid_t *ret_pi
 /* false: still running. */
 bool children_has_ended(pid_t pid, int *ret_status);
 void children_end_all(void);
-/* How many processes descend from this one. */
-uint32_t children_count(void);
 
 #endif

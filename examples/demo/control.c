@@ -13,7 +13,8 @@
 #define PLAIN_GAP_US INT64_C(5000000)
 enum { LOOK_MS = 200, LINE_BYTES = 512, HASH_BYTES_MAX = 4096 };
 
-bool control_read_step(const char *line, uint64_t *ret_step, double *ret_loss)
+/* "step 12/200  loss 3.1400 …" -> 12, 3.14; false: another line. */
+static bool read_step(const char *line, uint64_t *ret_step, double *ret_loss)
 {
     uint64_t step;
     double loss;
@@ -49,7 +50,7 @@ static void look(const char *path, struct look *ret_look)
     if (file == NULL) return;
     while (fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        if (!control_read_step(line, &ret_look->step, &ret_look->state.loss_last))
+        if (!read_step(line, &ret_look->step, &ret_look->state.loss_last))
             (void)control_read_hash(line, ret_look->state.weights_sha256); /* or another line */
         if (line[0] != '\0') memcpy(ret_look->last_line, line, sizeof line);
     }

@@ -21,8 +21,6 @@ bool control_hash_checkpoint(const struct stage *stage, const char *folder,
                              char ret_sha256[RECORD_SHA_BYTES],
                              struct error *ret_error) WARN_UNUSED;
 
-/* "step 12/200  loss 3.1400 …" -> 12, 3.14; false: another line. */
-bool control_read_step(const char *line, uint64_t *ret_step, double *ret_loss);
 /* "weights sha256 HEX" */
 bool control_read_hash(const char *line, char ret_sha256[RECORD_SHA_BYTES]);
 

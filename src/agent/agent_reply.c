@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct worker *agent_find(struct agent *agent, uint64_t id)
+static struct worker *find_worker(struct agent *agent, uint64_t id)
 {
     for (uint32_t i = 0; i < agent->worker_count; i++)
         if (agent->workers[i]->id == id) return agent->workers[i];
@@ -98,7 +98,7 @@ static void start(struct agent *agent, const struct reply_worker *wanted)
 
 static void take_wanted(struct agent *agent, const struct reply_worker *wanted, int64_t now_us)
 {
-    struct worker *worker = agent_find(agent, wanted->worker);
+    struct worker *worker = find_worker(agent, wanted->worker);
     if (worker != NULL) {
         worker->listed = true;
         worker->quiet = false;

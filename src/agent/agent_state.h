@@ -61,7 +61,6 @@ void agent_send(struct agent *agent, int64_t now_us);
 
 /* agent_reply.c */
 void agent_take_reply(struct agent *agent, const struct agent_reply *reply, int64_t now_us);
-struct worker *agent_find(struct agent *agent, uint64_t id);
 
 /* agent.c */
 void agent_leave(struct agent *agent, const char *reason, int64_t now_us);

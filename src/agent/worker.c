@@ -211,12 +211,6 @@ void worker_stop(struct worker *worker, const char *reason, int64_t deadline_us,
     worker_tick(worker, now_us);
 }
 
-void worker_kill(struct worker *worker)
-{
-    worker->told_to_stop = true;
-    signal_group(worker, SIGKILL);
-}
-
 void worker_tick(struct worker *worker, int64_t now_us)
 {
     if (!worker_is_running(worker) || !worker->told_to_stop) return;

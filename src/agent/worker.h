@@ -71,7 +71,6 @@ struct worker *worker_start(uv_loop_t *loop, const struct reply_worker *wanted,
 
 /* Tells it to leave by then; a nearer deadline than before replaces it. */
 void worker_stop(struct worker *worker, const char *reason, int64_t deadline_us, int64_t now_us);
-void worker_kill(struct worker *worker); /* SIGKILL to the group */
 void worker_tick(struct worker *worker, int64_t now_us);
 int64_t worker_due_us(const struct worker *worker);   /* when worker_tick() is needed; else far */
 void worker_ended(struct worker *worker, int status); /* status: of waitpid() */

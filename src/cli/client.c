@@ -80,7 +80,7 @@ struct client *client_open(const struct client_options *options, struct error *r
     read_token(client);
     client->curl = curl_easy_init();
     if (client->curl == NULL) goto fail;
-    client_set_timeout(client, CALL_TIMEOUT_MS);
+    (void)curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, (long)CALL_TIMEOUT_MS); /* known */
     return client;
 fail:
     client_close(client);
@@ -101,11 +101,6 @@ void client_close(struct client *client)
 const char *client_url(const struct client *client)
 {
     return client->url;
-}
-
-void client_set_timeout(struct client *client, long timeout_ms)
-{
-    (void)curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, timeout_ms); /* always known */
 }
 
 static size_t take_bytes(const char *bytes, size_t size, size_t count, void *self)

@@ -38,8 +38,6 @@ struct client_reply {
 struct client *client_open(const struct client_options *options, struct error *ret_error);
 void client_close(struct client *client);
 const char *client_url(const struct client *client);
-/* How long one call may take in all; 10 s at first. */
-void client_set_timeout(struct client *client, long timeout_ms);
 
 /* true: the server answered with a status below 400. */
 bool client_call(struct client *client, const struct client_request *request,

@@ -18,10 +18,6 @@ struct follow {
 /* Time left, in microseconds; -1: not known yet. */
 int64_t follow_estimate_us(struct follow *follow, int64_t now_us, int64_t step, int64_t steps);
 
-/* "step 12/200 · loss 2.312 · 3,420 tokens/s · 8 of 12 devices · $14.20/h · spent $0.42 · 1 min
- * left" of a row of /v1/jobs/ID. */
-void follow_line(struct follow *follow, const json_t *job, int64_t now_us, struct text *ret_line);
-
 /* Until the job has ended; one updating line on a terminal, a line about every two seconds
  * otherwise. A server that is away for less than a minute is waited for. true: done. */
 bool follow_job(struct client *client, int64_t job, const struct term *term,

@@ -7,7 +7,6 @@
 
 void agent_take_progress(struct report_progress *progress, const struct json_map *map,
                          enum json_need job);
-json_t *agent_progress_json(const struct report_progress *progress, bool *failed);
 json_t *agent_peers_json(const struct reply_peers *peers, bool *failed); /* the list of peers */
 
 #endif

@@ -37,7 +37,7 @@ void agent_take_progress(struct report_progress *progress, const struct json_map
     }
 }
 
-json_t *agent_progress_json(const struct report_progress *progress, bool *failed)
+static json_t *progress_json(const struct report_progress *progress, bool *failed)
 {
     json_t *object = json_object(), *list = json_array();
     json_set_u64(object, "job", progress->job, failed);
@@ -237,7 +237,7 @@ char *agent_report_write(const struct agent_report *report)
     for (uint32_t i = 0; i < report->worker_count; i++)
         json_append(workers, worker_json(&report->workers[i], &failed), &failed);
     for (uint32_t i = 0; i < report->progress_count; i++)
-        json_append(progress, agent_progress_json(&report->progress[i], &failed), &failed);
+        json_append(progress, progress_json(&report->progress[i], &failed), &failed);
     for (uint32_t i = 0; i < report->ckpt_count; i++)
         json_append(ckpts, ckpt_json(&report->ckpts[i], &failed), &failed);
     for (uint32_t i = 0; i < report->log_count; i++)

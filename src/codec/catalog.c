@@ -200,7 +200,8 @@ struct device_need catalog_read_need(const struct catalog *catalog, yaml_item *l
     return need;
 }
 
-bool catalog_read_model(const struct catalog *catalog, yaml_item *item, uint32_t *ret_index)
+/* The same for one name: item must be a scalar. false: noted. */
+static bool read_known_model(const struct catalog *catalog, yaml_item *item, uint32_t *ret_index)
 {
     const char *name = yaml_item_string(item);
     if (catalog_find_model(catalog, name, ret_index)) return true;
@@ -215,7 +216,7 @@ uint64_t catalog_read_models(const struct catalog *catalog, yaml_item *list)
     uint64_t mask = 0;
     for (uint32_t i = 0; i < yaml_count(list); i++) {
         uint32_t index;
-        if (catalog_read_model(catalog, yaml_at(list, i), &index)) mask |= UINT64_C(1) << index;
+        if (read_known_model(catalog, yaml_at(list, i), &index)) mask |= UINT64_C(1) << index;
     }
     return mask;
 }

@@ -55,8 +55,6 @@ bool catalog_find_capability(const struct catalog *catalog, const char *name, ui
 struct device_need catalog_read_need(const struct catalog *catalog, yaml_item *list);
 /* Reads a YAML list of model names into a mask of model indices. */
 uint64_t catalog_read_models(const struct catalog *catalog, yaml_item *list);
-/* The same for one name: item must be a scalar. false: noted. */
-bool catalog_read_model(const struct catalog *catalog, yaml_item *item, uint32_t *ret_index);
 
 /* true if the model has all that is needed; else *ret_lacking is the first thing it lacks. */
 bool catalog_model_has(const struct catalog *catalog, uint32_t model,

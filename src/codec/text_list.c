@@ -18,10 +18,3 @@ const char *text_list_at(const struct text_list *list, uint32_t index)
     ASSERT(index < list->count);
     return list->text + list->starts[index];
 }
-
-bool text_list_equal(const struct text_list *a, const struct text_list *b)
-{
-    /* Starts follow from the texts, since each text ends with its 0 byte. */
-    return a->count == b->count && a->used_bytes == b->used_bytes &&
-           memcmp(a->text, b->text, a->used_bytes) == 0;
-}

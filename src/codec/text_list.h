@@ -1,7 +1,7 @@
 /* A bounded list of texts in one flat struct: arguments, environment, names.
  *
  * Rules      text holds the entries one after the other, each with its 0 byte; starts[i] < used.
- *            Plain data: may be copied, compared as a value through text_list_equal().
+ *            Plain data: may be copied.
  */
 #ifndef SHOAL_CODEC_TEXT_LIST_H
 #define SHOAL_CODEC_TEXT_LIST_H
@@ -19,6 +19,5 @@ struct text_list {
 
 bool text_list_add(struct text_list *list, const char *text); /* false: it does not fit */
 const char *text_list_at(const struct text_list *list, uint32_t index);
-bool text_list_equal(const struct text_list *a, const struct text_list *b);
 
 #endif

@@ -182,23 +182,6 @@ json_t *pool_json(const struct catalog *catalog, const struct config_pool *entry
     return json_finish(object, failed);
 }
 
-json_t *totals_json(const struct pool_totals *totals)
-{
-    bool failed = false;
-    json_t *object = json_object();
-    json_set_u64(object, "jobs_queued", totals->jobs_queued, &failed);
-    json_set_u64(object, "jobs_running", totals->jobs_running, &failed);
-    json_set_u64(object, "nodes", totals->nodes, &failed);
-    json_set_u64(object, "devices", totals->devices, &failed);
-    json_set_u64(object, "devices_busy", totals->devices_busy, &failed);
-    json_set_i64(object, "usd_micros_jobs", totals->usd_micros_jobs, &failed);
-    json_set_i64(object, "usd_micros_overhead", totals->usd_micros_overhead, &failed);
-    json_set_i64(object, "usd_micros_idle", totals->usd_micros_idle, &failed);
-    json_set_i64(object, "usd_micros_adjustment", totals->usd_micros_adjustment, &failed);
-    json_set_i64(object, "usd_micros_per_hour", totals->usd_micros_per_hour, &failed);
-    return json_finish(object, failed);
-}
-
 /* zone and model of what an offer sells; "" when it is not known (any more) */
 static void set_offer(json_t *object, const struct view_names *names, uint64_t offer_id,
                       bool *failed)

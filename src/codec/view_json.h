@@ -39,7 +39,6 @@ json_t *lease_view_json(const struct lease_view *view);
 json_t *offer_view_json(const struct view_names *names, const struct offer_view *view);
 /* name, capabilities, hardware, use_cases, price_threshold; the server adds the counts. */
 json_t *pool_json(const struct catalog *catalog, const struct config_pool *entry);
-json_t *totals_json(const struct pool_totals *totals);
 /* at_us: when the event that caused it happened (the decision itself holds no time). */
 json_t *decision_json(const struct view_names *names, const struct pool_decision *decision,
                       int64_t at_us);

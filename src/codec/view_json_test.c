@@ -200,16 +200,6 @@ static void decisions_and_entries_name_zone_and_model(void **state)
            "\"project\":\"project-6\",\"team\":\"\",\"experiment\":\"\",\"devices\":1}");
 }
 
-static void totals_row(void **state)
-{
-    (void)state;
-    const struct pool_totals totals = {1, 2, 3, 4, 5, 6, 7, 8, -9, 10};
-    expect(totals_json(&totals),
-           "{\"jobs_queued\":1,\"jobs_running\":2,\"nodes\":3,\"devices\":4,\"devices_busy\":5,"
-           "\"usd_micros_jobs\":6,\"usd_micros_overhead\":7,\"usd_micros_idle\":8,"
-           "\"usd_micros_adjustment\":-9,\"usd_micros_per_hour\":10}");
-}
-
 /* 36 steps x 10 slots x 20 s = 2 NCU hours; at 2 NCU that is an hour. */
 static void a_quote_knows_hours_and_total(void **state)
 {
@@ -272,7 +262,6 @@ int main(void)
         cmocka_unit_test(a_node_and_a_lease_row),
         cmocka_unit_test(an_offer_and_a_pool_row),
         cmocka_unit_test(decisions_and_entries_name_zone_and_model),
-        cmocka_unit_test(totals_row),
         cmocka_unit_test(a_quote_knows_hours_and_total),
         cmocka_unit_test(reals_print_as_they_were_written),
     };

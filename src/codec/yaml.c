@@ -329,20 +329,6 @@ int64_t yaml_item_integer(yaml_item *item, int64_t min, int64_t max)
     return value;
 }
 
-int64_t yaml_item_micros(yaml_item *item, int64_t min, int64_t max)
-{
-    int64_t value = min;
-    (void)read_number(item, &micros, min, max, &value); /* noted */
-    return value;
-}
-
-int64_t yaml_item_duration_us(yaml_item *item, int64_t min, int64_t max)
-{
-    int64_t value = min;
-    (void)read_number(item, &durations, min, max, &value); /* noted */
-    return value;
-}
-
 bool yaml_flag(yaml_item *map, const char *key, bool absent)
 {
     yaml_item *item = yaml_any(map, key);
@@ -364,7 +350,7 @@ yaml_item *yaml_item_map(yaml_item *item)
     return NULL;
 }
 
-yaml_item *yaml_item_list(yaml_item *item)
+static yaml_item *item_list(yaml_item *item)
 {
     if (item->kind == YAML_LIST) return item;
     yaml_mistake(item, "%s is no list; write it as [a, b] or as lines that begin with \"- \"",
@@ -387,12 +373,7 @@ yaml_item *yaml_map(yaml_item *map, const char *key)
 yaml_item *yaml_list(yaml_item *map, const char *key)
 {
     yaml_item *item = yaml_any(map, key);
-    return item == NULL ? NULL : yaml_item_list(item);
-}
-
-enum yaml_kind yaml_kind_of(const yaml_item *item)
-{
-    return item->kind;
+    return item == NULL ? NULL : item_list(item);
 }
 
 uint32_t yaml_line(const yaml_item *item)

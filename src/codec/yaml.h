@@ -67,14 +67,10 @@ uint32_t yaml_key_line_at(yaml_item *map, uint32_t index);
 
 /* One item. The typed ones note a mistake when the item is something else. */
 enum yaml_kind { YAML_SCALAR = 1, YAML_LIST, YAML_MAP };
-enum yaml_kind yaml_kind_of(const yaml_item *item);
 uint32_t yaml_line(const yaml_item *item);
 const char *yaml_item_string(yaml_item *item); /* "" after a mistake */
 int64_t yaml_item_integer(yaml_item *item, int64_t min, int64_t max);
-int64_t yaml_item_micros(yaml_item *item, int64_t min, int64_t max);
-int64_t yaml_item_duration_us(yaml_item *item, int64_t min, int64_t max);
-yaml_item *yaml_item_map(yaml_item *item);  /* itself, or NULL and a mistake */
-yaml_item *yaml_item_list(yaml_item *item); /* itself, or NULL and a mistake */
+yaml_item *yaml_item_map(yaml_item *item); /* itself, or NULL and a mistake */
 
 /* Notes a mistake of the caller's own at the item's line: "FILE:LINE: <sentence>". Does nothing
  * with NULL: something that is not there was noted, or is fine. Control characters become '?'. */

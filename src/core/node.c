@@ -7,7 +7,7 @@
 #include "core/offer.h"
 #include "core/plan.h"
 
-bool node_can_order(const pool *p)
+static bool can_order(const pool *p)
 {
     return p->node_count < p->config.limits.nodes_max && lease_can_make(p);
 }
@@ -39,7 +39,7 @@ static uint32_t make(pool *p, uint64_t node_key, uint32_t state)
 
 uint32_t node_order(pool *p, uint32_t offer, uint32_t job)
 {
-    ASSERT(node_can_order(p));
+    ASSERT(can_order(p));
     struct offer *o = &p->offers[offer];
     const struct job *j = &p->jobs[job];
     ASSERT(offer_stock(p, o) > 0);

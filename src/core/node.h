@@ -16,7 +16,6 @@ struct numbers { /* of a decision */
     int64_t a, b, c;
 };
 
-bool node_can_order(const pool *p);
 uint32_t node_order(pool *p, uint32_t offer, uint32_t job);
 void node_adopt(pool *p, uint64_t node_key, struct pool_output *out);
 void node_revive(pool *p, uint32_t slot, struct pool_output *out); /* ended, yet it runs */

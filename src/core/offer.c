@@ -2,7 +2,7 @@
 #include "core/assert.h"
 #include "core/node.h"
 
-uint32_t region_find(const pool *p, uint32_t region)
+static uint32_t find_region(const pool *p, uint32_t region)
 {
     for (uint32_t i = 0; i < p->regions_end; i++)
         if (p->regions[i].region == region) return i;
@@ -11,7 +11,7 @@ uint32_t region_find(const pool *p, uint32_t region)
 
 static uint32_t region_make(pool *p, uint32_t region)
 {
-    uint32_t index = region_find(p, region);
+    uint32_t index = find_region(p, region);
     if (index != SLOT_NONE) return index;
     if ((p->regions_end + 1) * p->config.limits.models_max > p->markets_end) return SLOT_NONE;
     index = p->regions_end++;

@@ -25,6 +25,5 @@ void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us);
 void offer_improve(pool *p, uint32_t slot);   /* new supply: wakes who waits for such devices */
 void offer_list_idle(pool *p, uint32_t slot); /* after its idle nodes changed */
 void offer_reprice_all(pool *p);              /* after a model changed */
-uint32_t region_find(const pool *p, uint32_t region);
 
 #endif

@@ -1,5 +1,4 @@
 #include "driver/local_scenario.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "codec/config.h"
 #include "codec/names.h"
@@ -289,19 +288,6 @@ struct local_scenario *local_scenario_parse(const char *file, const char *text, 
 fail:
     mem_free(s);
     return NULL;
-}
-
-struct local_scenario *local_scenario_read(const char *file, struct error *ret_error)
-{
-    char *text;
-    size_t bytes;
-    if (!io_read_file(file, YAML_BYTES_MAX, &text, &bytes, ret_error)) {
-        (void)error_prefix(ret_error, "scenario");
-        return NULL;
-    }
-    struct local_scenario *s = local_scenario_parse(file, text, bytes, ret_error);
-    mem_free(text);
-    return s;
 }
 
 void local_scenario_free(struct local_scenario *scenario)

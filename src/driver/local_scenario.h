@@ -5,7 +5,7 @@
  *            (../shared/data when the variable is not set). Opened by local_replay.
  * Numbers    Shares and factors are decimals in the file, doubles here: the emulated world may use
  *            reals, the core only ever sees the integers that come out.
- * Ownership  local_scenario_read() returns one block, freed by local_scenario_free().
+ * Ownership  local_scenario_parse() returns one block, freed by local_scenario_free().
  */
 #ifndef SHOAL_DRIVER_LOCAL_SCENARIO_H
 #define SHOAL_DRIVER_LOCAL_SCENARIO_H
@@ -73,7 +73,6 @@ struct local_scenario {
 
 struct local_scenario *local_scenario_parse(const char *file, const char *text, size_t bytes,
                                             struct error *ret_error) WARN_UNUSED;
-struct local_scenario *local_scenario_read(const char *file, struct error *ret_error) WARN_UNUSED;
 void local_scenario_free(struct local_scenario *scenario);
 
 /* Index of the offer with this name, or -1. */

@@ -95,7 +95,8 @@ static const char *name_of(void *self, enum id_kind kind, uint32_t id)
     return names_text(s->names, kind, id);
 }
 
-bool server_offer_of(void *self, uint64_t offer_id, struct offer_view *ret_offer)
+/* For streams and lists. The view of an offer as far as its names tell: no price. */
+static bool offer_view_of(void *self, uint64_t offer_id, struct offer_view *ret_offer)
 {
     const struct server *s = self;
     const struct offer_info *info = offers_find(&s->offers, offer_id);
@@ -114,7 +115,7 @@ bool server_offer_of(void *self, uint64_t offer_id, struct offer_view *ret_offer
 struct view_names server_view_names(struct server *s)
 {
     return (struct view_names){
-        .name_of = name_of, .offer_of = server_offer_of, .self = s, .catalog = s->catalog};
+        .name_of = name_of, .offer_of = offer_view_of, .self = s, .catalog = s->catalog};
 }
 
 void api_commit_failed(struct server *s, request *r, const char *error)

@@ -79,7 +79,4 @@ void api_decisions(struct server *s, request *r);
 void api_metrics(struct server *s, request *r);
 void api_agent_report(struct server *s, request *r);
 
-/* For streams and lists. The view of an offer as far as its names tell: no price. */
-bool server_offer_of(void *self, uint64_t offer_id, struct offer_view *ret_offer);
-
 #endif

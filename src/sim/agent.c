@@ -298,7 +298,7 @@ static void stop_worker(struct sim *s, uint32_t machine, const struct pool_comma
               0, (uint32_t)found);
 }
 
-void sim_agent_command(struct sim *s, const struct pool_command *command)
+static void sim_agent_command(struct sim *s, const struct pool_command *command)
 {
     int64_t found = sim_map_find(&s->machine_map, command->node_key);
     if (found == SIM_MAP_NONE) return;

@@ -20,7 +20,7 @@ enum cloud_what { COMMAND, PRICE, JUMP, STOCKOUT, POLL, UP, NOTICE, TAKE, CRASH,
 #define PPM            INT64_C(1000000)
 
 /* What the cloud owes us for the time since the meter was last read, at the price since then. */
-int64_t sim_cloud_bill(struct sim *s, uint32_t machine)
+static int64_t sim_cloud_bill(struct sim *s, uint32_t machine)
 {
     struct sim_machine *m = &s->machines[machine];
     if (m->phase == NODE_PHASE_UP) {
@@ -78,7 +78,7 @@ static void send(struct sim *s, const struct pool_event *event)
     sim_send_to_server(s, index);
 }
 
-void sim_cloud_tell_node(struct sim *s, uint32_t machine)
+static void sim_cloud_tell_node(struct sim *s, uint32_t machine)
 {
     struct pool_event event = observation(s, machine);
     send(s, &event);
@@ -290,7 +290,7 @@ static void release(struct sim *s, const struct pool_command *command)
     sim_cloud_tell_node(s, machine);
 }
 
-void sim_cloud_command(struct sim *s, const struct pool_command *command)
+static void sim_cloud_command(struct sim *s, const struct pool_command *command)
 {
     int64_t found = sim_map_find(&s->machine_map, command->node_key);
     switch ((enum pool_command_kind)command->kind) {

@@ -107,7 +107,7 @@ static bool is_answered_from_names(const struct sim *s, const struct sim_message
            !pool_job_find(s->server.pool, m->origin + 1, &view);
 }
 
-void sim_server_receive(struct sim *s, uint32_t message)
+static void sim_server_receive(struct sim *s, uint32_t message)
 {
     const struct sim_message *m = &s->messages[message];
     if (s->server.up && is_answered_from_names(s, m)) {

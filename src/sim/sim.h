@@ -85,7 +85,6 @@ void sim_heal(struct sim *s);   /* all faults off: from now on, progress is owed
 void sim_finish(struct sim *s); /* what must hold at the end of a run */
 bool sim_owes(struct sim *s, char *ret_text, size_t text_bytes); /* what is still owed, if any */
 int64_t sim_now_us(const struct sim *s);
-bool sim_failed(const struct sim *s);
 void sim_summarize(const struct sim *s, struct sim_summary *ret_summary);
 void sim_close(struct sim *s);
 

@@ -113,11 +113,6 @@ int64_t sim_now_us(const struct sim *s)
 {
     return s->now_us;
 }
-bool sim_failed(const struct sim *s)
-{
-    return s->failed;
-}
-
 void sim_summarize(const struct sim *s, struct sim_summary *ret_summary)
 {
     *ret_summary = s->summary;

@@ -195,7 +195,6 @@ bool sim_server_open(struct sim *s);
 void sim_server_close(struct sim *s);
 void sim_server_start(struct sim *s, bool first);
 void sim_server_on(struct sim *s, const struct sim_occurrence *o);
-void sim_server_receive(struct sim *s, uint32_t message);
 void sim_server_tell(struct sim *s, const struct pool_event *event); /* from within the server */
 void sim_server_crash(struct sim *s, enum sim_crash kind);
 void sim_server_heal(struct sim *s);
@@ -210,19 +209,15 @@ bool sim_journal_read(const struct sim_server *server, size_t *offset,
 
 /* cloud.c */
 void sim_cloud_on(struct sim *s, const struct sim_occurrence *o);
-void sim_cloud_command(struct sim *s, const struct pool_command *command);
 void sim_cloud_start(struct sim *s);
 void sim_cloud_heal(struct sim *s);
 void sim_cloud_tell_offer(struct sim *s, uint32_t offer);
-void sim_cloud_tell_node(struct sim *s, uint32_t machine);
 void sim_cloud_take(struct sim *s, uint32_t machine, uint32_t reason); /* the machine is gone */
 void sim_cloud_notice(struct sim *s, uint32_t machine, int64_t in_us);
 void sim_cloud_set_price(struct sim *s, uint32_t offer, int64_t usd_micros_per_hour);
-int64_t sim_cloud_bill(struct sim *s, uint32_t machine); /* meters up to now */
 
 /* agent.c */
 void sim_agent_on(struct sim *s, const struct sim_occurrence *o);
-void sim_agent_command(struct sim *s, const struct pool_command *command);
 void sim_agent_boot(struct sim *s, uint32_t machine);
 void sim_agent_replied(struct sim *s, uint32_t message, bool leave);
 void sim_agent_machine_gone(struct sim *s, uint32_t machine); /* all on it died */

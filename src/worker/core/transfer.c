@@ -10,12 +10,12 @@ static uint64_t stir(uint64_t lane, uint64_t word)
     return lane << 29 | lane >> 35;
 }
 
-void transfer_hash_init(struct transfer_hash *hash)
+static void hash_init(struct transfer_hash *hash)
 {
     *hash = (struct transfer_hash){.lane = {1, 2, 3, 4}};
 }
 
-void transfer_hash_add(struct transfer_hash *hash, const uint8_t *bytes, uint64_t count)
+static void hash_add(struct transfer_hash *hash, const uint8_t *bytes, uint64_t count)
 {
     for (uint64_t i = 0; i < count;) {
         uint64_t at = hash->count_bytes % 8, lane = hash->count_bytes / 8 % 4, word;
@@ -34,7 +34,7 @@ void transfer_hash_add(struct transfer_hash *hash, const uint8_t *bytes, uint64_
     }
 }
 
-uint64_t transfer_hash_end(const struct transfer_hash *hash)
+static uint64_t hash_end(const struct transfer_hash *hash)
 {
     uint64_t tail = 0, all = hash->count_bytes;
     memcpy(&tail, hash->tail, hash->count_bytes % 8);
@@ -45,14 +45,14 @@ uint64_t transfer_hash_end(const struct transfer_hash *hash)
 void transfer_send(struct transfer_out *out)
 {
     *out = (struct transfer_out){.active = true};
-    transfer_hash_init(&out->hash);
+    hash_init(&out->hash);
 }
 
 void transfer_receive(struct transfer_in *in)
 {
     in->active = true;
     in->offset = 0;
-    transfer_hash_init(&in->hash);
+    hash_init(&in->hash);
 }
 
 /* Copies bytes [offset, offset + count) of the state out of or into its segments. */
@@ -85,12 +85,12 @@ size_t transfer_fill(struct transfer_out *out, const struct transfer_state *stat
     uint64_t count = left < WIRE_STATE_PIECE_BYTES ? left : WIRE_STATE_PIECE_BYTES;
     uint8_t *data = bytes + STATE_HEADER_BYTES;
     copy_range(state, out->offset, count, data, false);
-    transfer_hash_add(&out->hash, data, count);
+    hash_add(&out->hash, data, count);
     struct wire_cursor cursor = {.at = bytes, .end = bytes + WIRE_PAYLOAD_MAX};
     wire_write_tag(&cursor, tag);
     wire_write_u64(&cursor, out->offset);
     wire_write_u64(&cursor, state->total_bytes);
-    wire_write_u64(&cursor, count == left ? transfer_hash_end(&out->hash) : 0);
+    wire_write_u64(&cursor, count == left ? hash_end(&out->hash) : 0);
     out->offset += count;
     out->active = count < left;
     return STATE_HEADER_BYTES + count;
@@ -108,11 +108,11 @@ enum transfer_result transfer_take(struct transfer_in *in, const struct transfer
         data_count > total - offset || (data_count == 0 && total > 0))
         return TRANSFER_BAD;
     if (data_count > 0) memcpy(in->shadow + offset, cursor.at, data_count);
-    transfer_hash_add(&in->hash, cursor.at, data_count);
+    hash_add(&in->hash, cursor.at, data_count);
     in->offset += data_count;
     if (in->offset < total) return TRANSFER_MORE;
     in->active = false;
-    if (transfer_hash_end(&in->hash) != hash) return TRANSFER_BAD;
+    if (hash_end(&in->hash) != hash) return TRANSFER_BAD;
     copy_range(state, 0, total, in->shadow, true);
     return TRANSFER_DONE;
 }

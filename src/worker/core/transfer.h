@@ -26,9 +26,6 @@ struct transfer_hash {
     uint64_t lane[4], count_bytes;
     uint8_t tail[8];
 };
-void transfer_hash_init(struct transfer_hash *hash);
-void transfer_hash_add(struct transfer_hash *hash, const uint8_t *bytes, uint64_t count);
-uint64_t transfer_hash_end(const struct transfer_hash *hash);
 
 struct transfer_out {
     bool active;

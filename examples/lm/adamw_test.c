@@ -29,7 +29,7 @@ static void test_rate(void **state)
 {
     (void)state;
     struct adamw_options options = adamw_defaults(3e-3f, 200);
-    assert_int_equal(options.warmup_steps, 20);
+    assert_int_equal(options.warmup_steps, 40);
     for (uint64_t step = 0; step < 200; step++)
         assert_float_equal(adamw_rate(&options, step), slow_rate(&options, (double)step), 1e-9);
     assert_float_equal(adamw_rate(&options, 200), 3e-4, 1e-9);

@@ -16,7 +16,7 @@ const char options_help[] =
     "  --batch N            samples of a slot (4)\n"
     "  --parts N            parts a slot's batch is computed in (2); changes the last bits\n"
     "  --threads N          threads, at most the parts (1); changes no bit\n"
-    "  --lr X               learning rate after warm-up (0.004)\n"
+    "  --lr X               learning rate after warm-up (0.003)\n"
     "  --seed N             of the weights and the order of the data (1)\n"
     "  --checkpoint DIR     where checkpoints go and are resumed from\n"
     "  --checkpoint-every N steps between them\n"
@@ -30,7 +30,7 @@ const char options_help[] =
 static const struct lm_options defaults = {
     .model = {.layers = 2, .width = 96, .heads = 6, .context = 64, .vocabulary = 256, .tied = true},
     .slot = {.batch = 4, .parts = 2, .threads = 1},
-    .rate = 4e-3f,
+    .rate = 3e-3f,
     .seed = 1,
     .report_every = 10,
 };

@@ -114,6 +114,34 @@ static void test_every_fault_leaves_old_or_new(void **state)
     }
 }
 
+/* Large files are written in pieces: each may fail, and none is out of place. */
+static void test_large_files(void **state)
+{
+    (void)state;
+    enum { COUNT = (20 << 20) + 3 };
+    char *bytes = mem_alloc(COUNT), *read = NULL;
+    size_t count = 0;
+    assert_non_null(bytes);
+    for (uint32_t i = 0; i < COUNT; i++) bytes[i] = (char)((i * 2654435761u) >> 24);
+    uint64_t before = io_calls();
+    assert_true(io_write_file("file", bytes, COUNT, 0600, NULL));
+    uint64_t calls = io_calls() - before;
+    assert_int_equal(calls, 5 + 2); /* two writes more than a small file */
+    for (uint64_t nth = 2; nth <= 4; nth++) {
+        assert_true(write_text("file", "old", NULL));
+        io_fail_at(nth, ENOSPC);
+        assert_false(io_write_file("file", bytes, COUNT, 0600, NULL));
+        assert_true(holds("file", "old"));
+        assert_int_equal(entry_count("."), 1);
+    }
+    assert_true(io_write_file("file", bytes, COUNT, 0600, NULL));
+    assert_true(io_read_file("file", COUNT, &read, &count, NULL));
+    assert_int_equal(count, COUNT);
+    assert_memory_equal(read, bytes, COUNT);
+    mem_free(read);
+    mem_free(bytes);
+}
+
 static void test_every_fault_of_a_first_write(void **state)
 {
     (void)state;
@@ -253,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_write_and_read),
         IN_FOLDER(test_every_fault_leaves_old_or_new),
+        IN_FOLDER(test_large_files),
         IN_FOLDER(test_every_fault_of_a_first_write),
         IN_FOLDER(test_write_where_it_cannot_be),
         IN_FOLDER(test_full_device),

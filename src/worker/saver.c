@@ -21,8 +21,11 @@ struct saver {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint32_t tasks; /* of enum task, at most one of each: the machine orders no more */
-    char *shard;    /* header and data; NULL: the copy failed */
-    size_t shard_bytes;
+    /* Header and data. The memory is kept for the next one: getting fresh pages from the kernel
+     * takes longer than filling them. */
+    char *shard;
+    size_t shard_bytes, shard_room;
+    bool shard_due, shard_failed; /* between copy and hook; the copy failed */
     uint64_t shard_step;
     char shard_name[CKPT_FILE_NAME_BYTES];
     struct error shard_error;
@@ -58,7 +61,7 @@ static void complain(struct saver *saver, const struct error *error)
 static bool write_shard(struct saver *saver, struct error *ret_error)
 {
     char folder[CKPT_PATH_BYTES], path[CKPT_PATH_BYTES];
-    if (saver->shard == NULL) {
+    if (saver->shard_failed) {
         *ret_error = saver->shard_error;
         return false;
     }
@@ -79,8 +82,7 @@ static void do_shard(struct saver *saver)
         complain(saver, &error);
         ckpt_remove_leftovers(saver->job->checkpoint_dir, saver->shard_step, saver->shard_name);
     }
-    mem_free(saver->shard);
-    saver->shard = NULL;
+    saver->shard_due = false;
     saver->hooks.on_shard(saver->hooks.self, written, bytes, checksum);
 }
 
@@ -211,26 +213,40 @@ static void copy_elements(const struct job *job, const struct ckpt_share *share,
     }
 }
 
-void saver_copy(struct saver *saver, const struct wire_turn *turn, uint32_t index)
+/* Room for a shard. The old one is given back first: both may not fit. */
+static bool make_room(struct saver *saver, size_t bytes, struct error *ret_error)
+{
+    if (bytes <= saver->shard_room) return true;
+    mem_free(saver->shard);
+    saver->shard = mem_alloc(bytes);
+    saver->shard_room = saver->shard == NULL ? 0 : bytes;
+    return saver->shard != NULL ||
+           error_set(ret_error, "out of memory for a shard of %zu bytes", bytes);
+}
+
+static bool fill_shard(struct saver *saver, uint32_t index, uint32_t count, struct error *ret_error)
 {
     struct ckpt_share share;
-    ASSERT(saver->shard == NULL);
+    if (!ckpt_share_init(&share, saver->job, index, count, ret_error)) return false;
+    saver->shard_bytes = share.header_bytes + share.data_bytes;
+    bool fits = make_room(saver, saver->shard_bytes, ret_error);
+    if (fits) {
+        memcpy(saver->shard, share.header, share.header_bytes);
+        char *data = saver->shard + share.header_bytes;
+        copy_elements(saver->job, &share, data);
+        memcpy(data + share.data_bytes - share.scale_bytes, saver->scale, share.scale_bytes);
+    }
+    ckpt_share_free(&share);
+    return fits;
+}
+
+void saver_copy(struct saver *saver, const struct wire_turn *turn, uint32_t index)
+{
+    ASSERT(!saver->shard_due);
+    saver->shard_due = true;
     saver->shard_step = turn->position / 2;
     name_of(&turn->tag, index, saver->shard_name);
-    if (ckpt_share_init(&share, saver->job, index, turn->member_count, &saver->shard_error)) {
-        saver->shard_bytes = share.header_bytes + share.data_bytes;
-        saver->shard = mem_alloc(saver->shard_bytes);
-        if (saver->shard == NULL)
-            (void)error_set(&saver->shard_error, "out of memory for a shard of %zu bytes",
-                            saver->shard_bytes);
-        else {
-            memcpy(saver->shard, share.header, share.header_bytes);
-            char *data = saver->shard + share.header_bytes;
-            copy_elements(saver->job, &share, data);
-            memcpy(data + share.data_bytes - share.scale_bytes, saver->scale, share.scale_bytes);
-        }
-        ckpt_share_free(&share);
-    }
+    saver->shard_failed = !fill_shard(saver, index, turn->member_count, &saver->shard_error);
     order(saver, TASK_SHARD);
 }
 

@@ -4,6 +4,7 @@
  * Order      saver_copy() on the program's thread at the step boundary; the thread writes the shard
  *            (temporary file, fsync, rename), then `on_shard`; the leader, told by all, orders the
  *            manifest, then `on_manifest`. Hooks run on the saver's thread without locks held.
+ * Memory     The shard's copy stays for the next checkpoint: 1/W of the state in a group of W.
  * Errors     Training goes on, older checkpoints stay, leftovers are removed. The sentence is
  *            printed once until a write succeeds again.
  */

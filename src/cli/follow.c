@@ -59,9 +59,10 @@ static bool tell_end(const json_t *row, struct live *live, struct error *ret_err
     int64_t job = row_int(row, "job");
     live_clear(live);
     if (strcmp(state, "done") != 0)
-        return error_set(ret_error, "job %" PRId64 " %s: %s; see: shoal why %" PRId64, job,
-                         strcmp(state, "cancelled") == 0 ? "was cancelled" : state,
-                         row_text(row, "last_text"), job);
+        return error_set(ret_error,
+                         "job %" PRId64 " %s: %s; see: shoal why %" PRId64 ", shoal logs %" PRId64,
+                         job, strcmp(state, "cancelled") == 0 ? "was cancelled" : state,
+                         row_text(row, "last_text"), job, job);
     (void)snprintf(line, sizeof line, "done: job %" PRId64 " took %s and cost %s", job,
                    format_duration(took, row_int(row, "ended_us") - row_int(row, "submitted_us")),
                    format_usd(spent, row_int(row, "usd_micros"), 4)); /* fits */

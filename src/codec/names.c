@@ -167,6 +167,8 @@ static const char *number_format(char kind, int64_t value, char ret_text[NAMES_N
 
 /* Of a job without an hourly budget, of which nothing can be left. */
 static const char cheapest_without_budget[] = "cheapest offer that fits: $a/h for ~c NCU";
+/* Of a batch job, which has no steps. */
+static const char done_without_steps[] = "its command has ended well";
 
 const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char *ret_text,
                           size_t bytes)
@@ -174,6 +176,7 @@ const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char
     const int64_t numbers[] = {a, b, c};
     const char *at = reason < DECISION_REASON_END ? reason_sentences[reason] : "unknown reason";
     if (reason == REASON_CHEAPEST && b == 0) at = cheapest_without_budget;
+    if (reason == REASON_DONE && a == 0) at = done_without_steps;
     size_t used = 0;
     while (*at != '\0' && used + 1 < bytes) {
         bool placeholder = strchr("$#@%~", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&

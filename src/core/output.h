@@ -55,8 +55,8 @@ enum decision_kind {
     X(FITS, "fits: needs #a devices, the pool can reach #b")                                       \
     X(NO_CAPABILITY, "no device model of the catalog has all the capabilities asked for; drop "    \
                      "one or add a model")                                                         \
-    X(NO_OFFER, "no offer has these capabilities now; the nearest thing to do is to allow more "   \
-                "capacity kinds or pools")                                                         \
+    X(NO_OFFER, "nothing on sale has these capabilities in the region, pools and kinds of "        \
+                "capacity that the job allows; allow more of them")                                \
     X(GANG_TOO_LARGE,                                                                              \
       "needs #a devices at once, no region can ever reach more than #b; ask for #b or fewer")      \
     X(BUDGET_TOO_SMALL,                                                                            \

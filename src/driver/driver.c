@@ -10,8 +10,7 @@ struct driver *driver_open(const char *kind, const struct driver_options *option
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i]->kind, kind) == 0) return kinds[i]->open(options, ret_error);
-    (void)error_set(ret_error, "provider \"%s\": unknown driver \"%s\"; the known ones are: local",
-                    options->provider, kind);
+    (void)error_set(ret_error, "unknown driver \"%s\"; the known ones are: local", kind);
     return NULL;
 }
 

@@ -153,13 +153,12 @@ static void wake(struct local *local)
 static struct driver *local_open(const struct driver_options *options, struct error *ret_error)
 {
     if (options->scenario_file == NULL) {
-        (void)error_set(ret_error, "provider \"%s\": driver local needs `scenario: FILE`",
-                        options->provider);
+        (void)error_set(ret_error, "driver local needs `scenario: FILE`");
         return NULL;
     }
     struct local *local = mem_zalloc(1, sizeof *local);
     if (local == NULL) {
-        (void)error_set(ret_error, "provider \"%s\": out of memory", options->provider);
+        (void)error_set(ret_error, "out of memory");
         return NULL;
     }
     local->driver.ops = &driver_local_ops;
@@ -168,7 +167,7 @@ static struct driver *local_open(const struct driver_options *options, struct er
     if (!copy_text(&local->server_url, options->server_url) ||
         !copy_text(&local->agent_token_file, options->agent_token_file) ||
         !copy_text(&local->program, options->program)) {
-        (void)error_set(ret_error, "provider \"%s\": out of memory", options->provider);
+        (void)error_set(ret_error, "out of memory");
         goto fail;
     }
     if (!make_folders(local, options, ret_error) || !open_world(local, options, ret_error))

@@ -440,9 +440,8 @@ static void test_missing_token_file(void **state)
 static void test_lease_ends(void **state)
 {
     struct fixture *f = *state;
-    const char *const args[] = {"sh", "-c",
-                                "trap '' TERM; setsid sleep 60 & sleep 60 & "
-                                "echo \"pid $!\"; wait"};
+    static const char script[] = "trap '' TERM; setsid sleep 60 & sleep 60 & echo \"pid $!\"; wait";
+    const char *const args[] = {"sh", "-c", script};
     struct reply_worker worker = shell_worker(args);
     fake_server_set_reply(
         f->server, &(struct agent_reply){

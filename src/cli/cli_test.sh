@@ -43,6 +43,12 @@ expect 1 "no server at http://127.0.0.1:1; start one with: shoal up" jobs --serv
 expect 1 "job.yaml" plan job.yaml
 expect 1 "is no node number" drain abc
 expect 1 "shoal.yaml: No such file" up
+expect 2 'not "lst"; see shoal ckpt --help' ckpt lst .
+expect 2 "a verb and a folder are needed" ckpt verify
+expect 2 'not "-1"' ckpt show . --step -1
+expect 2 'not "99999999999999999999"' ckpt show . --step 99999999999999999999
+expect 1 "no checkpoint here" ckpt list nowhere
+expect 0 "1 seed" sim --seeds 18446744073709551615..18446744073709551615
 # a full disk behind the output is told
 if [ -w /dev/full ]; then
     "$shoal" --help >/dev/full 2>out && { echo "FAIL: /dev/full unnoticed"; failed=1; }

@@ -338,7 +338,7 @@ static void show_progress(const struct arguments *arguments, uint64_t seed,
 static int run_seeds(const struct arguments *arguments, struct totals *totals)
 {
     int64_t started_us = clock_monotonic_us();
-    for (uint64_t seed = arguments->first; seed <= arguments->last; seed++) {
+    for (uint64_t seed = arguments->first;; seed++) { /* the last may be the largest there is */
         struct sim_options options;
         struct sim_summary summary;
         if (!options_of(seed, arguments, &options)) return 2;
@@ -350,6 +350,7 @@ static int run_seeds(const struct arguments *arguments, struct totals *totals)
         if (arguments->digests) (void)printf("%" PRIu64 " %016" PRIx64 "\n", seed, summary.digest);
         if (arguments->shrink && summary.failed) shrink(seed, options, summary.checker);
         show_progress(arguments, seed, totals);
+        if (seed == arguments->last) break;
     }
     totals->wall_us = clock_monotonic_us() - started_us;
     return 0;

@@ -1,6 +1,7 @@
 #include "worker/ckpt_main.h"
 #include "base/mem.h"
 #include "worker/ckpt_store.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -30,13 +31,33 @@ static void print_help(FILE *stream)
           stream);
 }
 
+static bool complain(const char *what, const char *where)
+{
+    fprintf(stderr, "shoal ckpt: %s \"%s\"; see shoal ckpt --help\n", what, where);
+    return false;
+}
+
 static bool parse_step(const char *text, struct arguments *arguments)
 {
     char *end;
-    if (text == NULL || text[0] < '0' || text[0] > '9') return false;
+    errno = 0;
     arguments->step = strtoull(text, &end, 10);
     arguments->has_step = true;
-    return *end == '\0';
+    bool good = text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
+    return good || complain("--step takes the number of a step, not", text);
+}
+
+static bool check_words(const struct arguments *arguments)
+{
+    static const char *const verbs[] = {"list", "verify", "show", "hash"};
+    if (arguments->help) return true;
+    if (arguments->verb == NULL || arguments->dir == NULL) {
+        fputs("shoal ckpt: a verb and a folder are needed; see shoal ckpt --help\n", stderr);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(arguments->verb, verbs[i]) == 0) return true;
+    return complain("verbs are list, verify, show and hash, not", arguments->verb);
 }
 
 static bool parse(int argc, char **argv, struct arguments *arguments)
@@ -49,15 +70,15 @@ static bool parse(int argc, char **argv, struct arguments *arguments)
         else if (strcmp(argv[i], "--step") == 0 && i + 1 < argc) {
             if (!parse_step(argv[++i], arguments)) return false;
         } else if (argv[i][0] == '-')
-            return false;
+            return complain("unknown option or one without its value", argv[i]);
         else if (arguments->verb == NULL)
             arguments->verb = argv[i];
         else if (arguments->dir == NULL)
             arguments->dir = argv[i];
         else
-            return false;
+            return complain("one folder at a time; what is", argv[i]);
     }
-    return arguments->help || (arguments->verb != NULL && arguments->dir != NULL);
+    return check_words(arguments);
 }
 
 static void print_json(json_t *value)
@@ -120,10 +141,10 @@ static int check_steps(const struct arguments *arguments, const struct ckpt_list
     if (!seen && arguments->has_step)
         fprintf(stderr, "%s: no checkpoint of step %" PRIu64 "; see shoal ckpt list\n",
                 arguments->dir, arguments->step);
-    else if (!seen && deep)
+    else if (!seen && (deep || listing->orphan_count == 0))
         fprintf(stderr, "%s: no checkpoint here; is it the job's checkpoint folder?\n",
                 arguments->dir);
-    return fine && (seen || !deep) ? 0 : 1;
+    return fine && (seen || (!deep && listing->orphan_count > 0)) ? 0 : 1;
 }
 
 static json_t *tensor_row(const struct ckpt_manifest *manifest, const struct ckpt_tensor *tensor)
@@ -214,19 +235,13 @@ static int look_at_one(const struct arguments *arguments, const struct ckpt_list
 int ckpt_main(int argc, char **argv)
 {
     struct arguments arguments = {0};
-    bool sound = parse(argc, argv, &arguments);
-    if (sound && arguments.help) {
+    if (!parse(argc, argv, &arguments)) return 2;
+    if (arguments.help) {
         print_help(stdout);
         return 0;
     }
-    bool list = sound && strcmp(arguments.verb, "list") == 0;
-    bool verify = sound && strcmp(arguments.verb, "verify") == 0;
-    bool one =
-        sound && (strcmp(arguments.verb, "show") == 0 || strcmp(arguments.verb, "hash") == 0);
-    if (!list && !verify && !one) {
-        print_help(stderr);
-        return 2;
-    }
+    bool verify = strcmp(arguments.verb, "verify") == 0;
+    bool one = strcmp(arguments.verb, "show") == 0 || strcmp(arguments.verb, "hash") == 0;
     struct ckpt_listing listing;
     struct error error;
     if (!ckpt_list(arguments.dir, &listing, &error)) {

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "codec/record.h"
 #include "core/assert.h"
+#include "server/mark.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -87,6 +88,7 @@ struct journal {
         sqlite3_stmt *statement;
     } queries[QUERIES_MAX];
     uint32_t query_count;
+    int mark_fd;
     bool is_full;
 };
 
@@ -169,6 +171,27 @@ static bool prepare_writer(journal *j, struct error *ret_error)
                    &j->trim_events, ret_error);
 }
 
+static bool check_mark(journal *j, const char *path, struct error *ret_error)
+{
+    char mark_path[4096];
+    uint64_t marked, last = 0;
+    sqlite3_stmt *s = journal_query(j,
+                                    "SELECT max(coalesce((SELECT max(seq) FROM events), 0),"
+                                    " coalesce((SELECT max(seq) FROM snapshots), 0))",
+                                    ret_error);
+    if (s == NULL) return false;
+    while (journal_row(s)) last = (uint64_t)sqlite3_column_int64(s, 0);
+    if (snprintf(mark_path, sizeof mark_path, "%s-mark", path) >= (int)sizeof mark_path)
+        return error_set(ret_error, "%s: the path is too long", path);
+    j->mark_fd = mark_open(mark_path, &marked, ret_error);
+    if (j->mark_fd < 0 || marked <= last) return j->mark_fd >= 0;
+    return error_set(ret_error,
+                     "%s: the journal ends at event %llu, but %llu were acknowledged: it or its "
+                     "-wal file was lost or cut; restore them, or remove %s to go on with what is "
+                     "left",
+                     path, (unsigned long long)last, (unsigned long long)marked, mark_path);
+}
+
 journal *journal_open(const struct journal_options *options, struct error *ret_error)
 {
     journal *j = mem_zalloc(1, sizeof *j);
@@ -176,6 +199,7 @@ journal *journal_open(const struct journal_options *options, struct error *ret_e
         (void)error_set(ret_error, "journal: out of memory");
         return NULL;
     }
+    j->mark_fd = -1;
     /* page_size only matters for a new file; 4 KiB is what bytes_max is counted in. */
     if (make_private(options->path, ret_error) &&
         open_connection(options->path, &j->writer, ret_error) &&
@@ -185,7 +209,8 @@ journal *journal_open(const struct journal_options *options, struct error *ret_e
                 ret_error) &&
         run_sql(j->writer, schema_sql, ret_error) &&
         open_connection(options->path, &j->reader, ret_error) && check_format(j, ret_error) &&
-        limit_size(j->writer, options->bytes_max, ret_error) && prepare_writer(j, ret_error))
+        limit_size(j->writer, options->bytes_max, ret_error) && prepare_writer(j, ret_error) &&
+        check_mark(j, options->path, ret_error))
         return j;
     journal_close(j);
     return NULL;
@@ -201,6 +226,7 @@ void journal_close(journal *j)
     for (uint32_t i = 0; i < j->query_count; i++) (void)sqlite3_finalize(j->queries[i].statement);
     (void)sqlite3_close(j->reader); /* NULL is fine; nothing is left that could keep it busy */
     (void)sqlite3_close(j->writer); /* the last connection moves the WAL into the file */
+    if (j->mark_fd >= 0) (void)close(j->mark_fd); /* its writes are not relied upon */
     mem_free(j);
 }
 
@@ -415,6 +441,9 @@ bool journal_commit(journal *j, const struct batch *b, struct error *ret_error)
     if (!run_statement(j->begin)) return give_up(j, ret_error);
     if (!write_rows(j, b) || !run_statement(j->commit)) return give_up(j, ret_error);
     j->is_full = false;
+    const struct pool_event *last =
+        b->events.count == 0 ? NULL : array_at(&b->events, b->events.count - 1);
+    if (last != NULL) mark_write(j->mark_fd, last->seq);
     return true;
 }
 

@@ -2,7 +2,8 @@
  *
  * Role       The only durable state of the server. journal_commit() returns true only when the
  *            batch is on disk; nobody is answered and no command runs before that.
- * Files      DIR/journal.db and SQLite's own -wal and -shm beside it.
+ * Files      DIR/journal.db, SQLite's own -wal and -shm beside it, and -mark (server/mark.h): a
+ *            journal that lost committed events is refused when it is opened.
  * Threads    journal_commit() may run on another thread than the rest, one commit at a time. It has
  *            its own connection; all reads use a second one, so a long commit blocks no reader.
  * Idempotent Decisions and entries are keyed by the core's ids and stored once, names, specs and

@@ -268,6 +268,42 @@ static void damage_is_told(void **state)
     }
 }
 
+static void rewrite(const struct fixture *f, const char *name, const char *text)
+{
+    char path[TEST_PATH_BYTES];
+    FILE *file = fopen(test_dir_path(f->dir, name, path), "we");
+    assert_non_null(file);
+    (void)fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A journal without its newest events opens like a shorter one: only the mark tells. */
+static void a_journal_that_lost_its_end_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct error error = {""};
+    char path[TEST_PATH_BYTES];
+    const struct journal_options options = {.path = f->path};
+    push_tick(f, 1);
+    push_tick(f, 2);
+    commit(f);
+    journal_close(f->j);
+    rewrite(f, "journal.db", "");
+    f->j = journal_open(&options, &error);
+    assert_null(f->j);
+    assert_non_null(strstr(error.text, "ends at event 0, but 2 were acknowledged"));
+    assert_non_null(strstr(error.text, "journal.db-mark"));
+    assert_null(strchr(error.text, '\n'));
+    rewrite(f, "journal.db-mark", "rubbish");
+    assert_null(journal_open(&options, &error));
+    assert_non_null(strstr(error.text, "remove this file"));
+    assert_int_equal(unlink(test_dir_path(f->dir, "journal.db-mark", path)), 0);
+    f->j = journal_open(&options, &error);
+    assert_non_null(f->j);
+    push_tick(f, 1);
+    commit(f);
+}
+
 static void another_format_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -327,6 +363,7 @@ int main(void)
         TEST(snapshots_trim_what_lies_behind_the_older_one),
         TEST(snapshots_are_visited_newest_first),
         TEST(damage_is_told),
+        TEST(a_journal_that_lost_its_end_is_refused),
         TEST(another_format_is_refused),
         TEST(a_file_that_is_no_database_is_refused),
         TEST(restart_at_forgets_older_events),

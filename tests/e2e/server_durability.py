@@ -209,6 +209,18 @@ class Damage(Case):
             self.server.start()
         self.server.process = None
 
+    def test_a_journal_without_its_newest_part_is_told(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        self.assertEqual(self.server.submit(job("a"))[0], 201)
+        self.server.kill()
+        os.unlink(os.path.join(self.server.data, "journal.db-wal"))
+        with self.assertRaisesRegex(AssertionError, "were acknowledged.*remove .*journal.db-mark"):
+            self.server.start()
+        os.unlink(os.path.join(self.server.data, "journal.db-mark"))
+        self.server.start()  # told to go on with what is left
+        self.assertEqual(self.server.get("/v1/jobs")["jobs"], [])
+
 
 if __name__ == "__main__":
     main()

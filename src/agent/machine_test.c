@@ -4,7 +4,6 @@
 #include "agent/fake_server.h"
 #include "base/clock.h"
 #include "driver/driver_contract.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -57,24 +56,9 @@ static struct driver *open_local(struct contract *c)
     return driver;
 }
 
-/* Live processes that have this test's folder in their environment. */
 static int count_processes(struct contract *c)
 {
-    const struct fixture *f = (const struct fixture *)c;
-    static char text[1 << 18];
-    int count = 0;
-    DIR *proc = opendir("/proc");
-    for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
-        char path[300];
-        if (atoi(entry->d_name) <= 0 || atoi(entry->d_name) == getpid()) continue;
-        (void)snprintf(path, sizeof path, "/proc/%s/environ", entry->d_name);
-        int fd = open(path, O_RDONLY);
-        ssize_t bytes = fd < 0 ? -1 : read(fd, text, sizeof text);
-        if (fd >= 0) (void)close(fd);
-        if (bytes > 0 && memmem(text, (size_t)bytes, f->dir, strlen(f->dir)) != NULL) count++;
-    }
-    (void)closedir(proc);
-    return count;
+    return contract_processes_with(((const struct fixture *)c)->dir);
 }
 
 static void write_text(const char *path, const char *head, const char *tail)

@@ -39,6 +39,9 @@ struct contract {
     int (*processes_left)(struct contract *c);
 };
 
+/* Live processes other than this one whose environment holds the text; zombies have none. */
+int contract_processes_with(const char *text);
+
 void contract_open(struct contract *c);
 void contract_close(struct contract *c, bool release_nodes);
 struct driver_host contract_host(struct contract *c);

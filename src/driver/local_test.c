@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include "driver/driver_contract.h"
 #include "driver/local_world.h"
-#include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -62,24 +60,9 @@ static struct driver *open_local(struct contract *c)
     return driver;
 }
 
-/* Live processes whose environment carries this test's tag, zombies left out. */
 static int count_processes(struct contract *c)
 {
-    const struct world *w = (const struct world *)c;
-    static char text[1 << 18];
-    int count = 0;
-    DIR *proc = opendir("/proc");
-    for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
-        char path[300];
-        if (atoi(entry->d_name) <= 0 || atoi(entry->d_name) == getpid()) continue;
-        (void)snprintf(path, sizeof path, "/proc/%s/environ", entry->d_name);
-        int fd = open(path, O_RDONLY);
-        ssize_t bytes = fd < 0 ? -1 : read(fd, text, sizeof text);
-        if (fd >= 0) (void)close(fd);
-        if (bytes > 0 && memmem(text, (size_t)bytes, w->tag, strlen(w->tag)) != NULL) count++;
-    }
-    (void)closedir(proc);
-    return count;
+    return contract_processes_with(((const struct world *)c)->tag);
 }
 
 static void write_scenario(struct world *w, const char *tail)

@@ -151,6 +151,26 @@ int cli_show(const struct cli_args *args, const char *path, cli_print_fn *print)
     return ok ? CLI_DONE : cli_fail(&error);
 }
 
+int cli_call(const struct cli_args *args, cli_call_fn *call)
+{
+    struct error error;
+    struct client *client = client_open(&args->client, &error);
+    bool ok = client != NULL && call(client, args, &error);
+    client_close(client);
+    return ok ? CLI_DONE : cli_fail(&error);
+}
+
+bool cli_post(struct client *client, const struct cli_args *args, const char *path,
+              const char *done, struct error *ret_error)
+{
+    struct client_request request = {.method = "POST", .path = path};
+    struct client_reply reply;
+    if (!client_call(client, &request, &reply, ret_error)) return false;
+    cli_print_raw(args->json ? reply.text : done);
+    client_reply_free(&reply);
+    return true;
+}
+
 static bool is_number(const char *word)
 {
     return word[0] != '\0' && strspn(word, "0123456789") == strlen(word) && strlen(word) < 19;

@@ -61,6 +61,16 @@ typedef bool cli_print_fn(const json_t *answer, const struct term *term, struct 
 /* GET path; prints the raw answer with --json, else print(answer). Returns the exit code. */
 int cli_show(const struct cli_args *args, const char *path, cli_print_fn *print);
 
+typedef bool cli_call_fn(struct client *client, const struct cli_args *args,
+                         struct error *ret_error);
+
+/* Opens a client for the call and closes it. Returns the exit code. */
+int cli_call(const struct cli_args *args, cli_call_fn *call);
+
+/* POST path, no body; prints the raw answer with --json, else the line `done`. */
+bool cli_post(struct client *client, const struct cli_args *args, const char *path,
+              const char *done, struct error *ret_error) WARN_UNUSED;
+
 /* A job by number, or the newest of that name. false: no such job. */
 bool cli_find_job(struct client *client, const char *word, int64_t *ret_job,
                   struct error *ret_error) WARN_UNUSED;

@@ -147,3 +147,15 @@ void table_close(struct table *table)
     mem_free(table->cells);
     mem_free(table);
 }
+
+bool table_finish(struct table *table, const struct term *term, const char *empty,
+                  struct error *ret_error)
+{
+    bool ok = true;
+    if (table != NULL && table_rows(table) == 0)
+        fprintf(term->stream, "%s\n", empty);
+    else
+        ok = table_print(table, term, ret_error);
+    table_close(table);
+    return ok;
+}

@@ -32,5 +32,8 @@ bool table_print(const struct table *table, const struct term *term,
                  struct error *ret_error) WARN_UNUSED;
 uint32_t table_rows(const struct table *table);
 void table_close(struct table *table);
+/* Prints and closes; `empty` is the line that stands for a table without rows. */
+bool table_finish(struct table *table, const struct term *term, const char *empty,
+                  struct error *ret_error) WARN_UNUSED;
 
 #endif

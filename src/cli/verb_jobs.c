@@ -47,13 +47,7 @@ static bool jobs_print(const json_t *answer, const struct term *term, struct err
     size_t i;
     json_t *row;
     json_array_foreach(json_object_get(answer, "jobs"), i, row) add_job(table, row);
-    bool ok = true;
-    if (table != NULL && table_rows(table) == 0)
-        fprintf(term->stream, "no jobs yet; submit one with: shoal run job.yaml\n");
-    else
-        ok = table_print(table, term, ret_error);
-    table_close(table);
-    return ok;
+    return table_finish(table, term, "no jobs yet; submit one with: shoal run job.yaml", ret_error);
 }
 
 int verb_jobs(const struct cli_verb *verb, int argc, char **argv)
@@ -68,27 +62,16 @@ static bool cancel_job(struct client *client, const struct cli_args *args, struc
 {
     int64_t job;
     if (!cli_find_job(client, args->words[0], &job, ret_error)) return false;
-    char path[96];
-    (void)snprintf(path, sizeof path, "/v1/jobs/%" PRId64 "/cancel", job); /* fits */
-    struct client_request request = {.method = "POST", .path = path};
-    struct client_reply reply;
-    if (!client_call(client, &request, &reply, ret_error)) return false;
-    if (args->json)
-        cli_print_raw(reply.text);
-    else
-        printf("job %" PRId64 " is being cancelled; its workers hand over and leave\n", job);
-    client_reply_free(&reply);
-    return true;
+    char path[96], done[96];
+    (void)snprintf(path, sizeof path, "/v1/jobs/%" PRId64 "/cancel", job); /* both fit */
+    (void)snprintf(done, sizeof done,
+                   "job %" PRId64 " is being cancelled; its workers hand over and leave", job);
+    return cli_post(client, args, path, done, ret_error);
 }
 
 int verb_cancel(const struct cli_verb *verb, int argc, char **argv)
 {
     struct cli_args args;
     int code = cli_read(verb, argc, argv, NULL, 0, &args);
-    if (code != CLI_GO_ON) return code;
-    struct error error;
-    struct client *client = client_open(&args.client, &error);
-    bool ok = client != NULL && cancel_job(client, &args, &error);
-    client_close(client);
-    return ok ? CLI_DONE : cli_fail(&error);
+    return code != CLI_GO_ON ? code : cli_call(&args, cancel_job);
 }

@@ -56,13 +56,8 @@ struct table *market_table(const json_t *offers)
 static bool market_print(const json_t *answer, const struct term *term, struct error *ret_error)
 {
     struct table *table = market_table(json_object_get(answer, "offers"));
-    bool ok = true;
-    if (table != NULL && table_rows(table) == 0)
-        fprintf(term->stream, "no offers: name a provider under \"providers:\" in shoal.yaml\n");
-    else
-        ok = table_print(table, term, ret_error);
-    table_close(table);
-    return ok;
+    return table_finish(table, term,
+                        "no offers: name a provider under \"providers:\" in shoal.yaml", ret_error);
 }
 
 int verb_market(const struct cli_verb *verb, int argc, char **argv)

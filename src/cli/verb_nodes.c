@@ -61,13 +61,7 @@ static bool nodes_print(const json_t *answer, const struct term *term, struct er
     size_t i;
     json_t *row;
     json_array_foreach(json_object_get(answer, "nodes"), i, row) add_node(table, row);
-    bool ok = true;
-    if (table != NULL && table_rows(table) == 0)
-        fprintf(term->stream, "no nodes: nothing is bought until a job needs it\n");
-    else
-        ok = table_print(table, term, ret_error);
-    table_close(table);
-    return ok;
+    return table_finish(table, term, "no nodes: nothing is bought until a job needs it", ret_error);
 }
 
 int verb_nodes(const struct cli_verb *verb, int argc, char **argv)
@@ -102,32 +96,21 @@ static bool find_node(struct client *client, const char *word, json_int_t *ret_n
 
 static bool drain_node(struct client *client, const struct cli_args *args, struct error *ret_error)
 {
-    const char *node = args->words[0];
     json_int_t key = 0;
-    if (!find_node(client, node, &key, ret_error)) return false;
-    char path[64];
-    (void)snprintf(path, sizeof path, "/v1/nodes/%" JSON_INTEGER_FORMAT "/drain", key); /* fits */
-    struct client_request request = {.method = "POST", .path = path};
-    struct client_reply reply;
-    if (!client_call(client, &request, &reply, ret_error)) return false;
-    if (args->json)
-        cli_print_raw(reply.text);
-    else
-        printf("node %s is being emptied; its workers hand over, then it is let go\n", node);
-    client_reply_free(&reply);
-    return true;
+    if (!find_node(client, args->words[0], &key, ret_error)) return false;
+    char path[96], done[128]; /* the word is a number of at most 18 digits: both fit */
+    (void)snprintf(path, sizeof path, "/v1/nodes/%" JSON_INTEGER_FORMAT "/drain", key);
+    (void)snprintf(done, sizeof done,
+                   "node %.18s is being emptied; its workers hand over, then it is let go",
+                   args->words[0]);
+    return cli_post(client, args, path, done, ret_error);
 }
 
 int verb_drain(const struct cli_verb *verb, int argc, char **argv)
 {
     struct cli_args args;
     int code = cli_read(verb, argc, argv, NULL, 0, &args);
-    if (code != CLI_GO_ON) return code;
-    struct error error;
-    struct client *client = client_open(&args.client, &error);
-    bool ok = client != NULL && drain_node(client, &args, &error);
-    client_close(client);
-    return ok ? CLI_DONE : cli_fail(&error);
+    return code != CLI_GO_ON ? code : cli_call(&args, drain_node);
 }
 
 static void add_list(struct table *table, const json_t *list)
@@ -162,13 +145,8 @@ static bool pools_print(const json_t *answer, const struct term *term, struct er
         add_list(table, row_list(row, "hardware"));
         add_list(table, row_list(row, "capabilities"));
     }
-    bool ok = true;
-    if (table != NULL && table_rows(table) == 0)
-        fprintf(term->stream, "no pools: name some under \"pools:\" in shoal.yaml\n");
-    else
-        ok = table_print(table, term, ret_error);
-    table_close(table);
-    return ok;
+    return table_finish(table, term, "no pools: name some under \"pools:\" in shoal.yaml",
+                        ret_error);
 }
 
 int verb_pools(const struct cli_verb *verb, int argc, char **argv)

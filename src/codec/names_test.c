@@ -145,6 +145,8 @@ static void sentences_take_their_numbers(void **state)
                         "cheapest offer that fits: $1.80/h for 2.5 NCU");
     assert_string_equal(reason_format(REASON_DONE, 0, 0, 0, text, sizeof text),
                         "its command has ended well");
+    assert_string_equal(reason_format(REASON_CHEAPER_SPOT, 1000000, 4400000, 0, text, sizeof text),
+                        "spot is cheap again: $1.00/h instead of $4.40/h for the same NCU");
     assert_string_equal(reason_format(REASON_NOTICE, 2000000, 0, 0, text, sizeof text),
                         "the provider takes the node in 2 s");
     assert_string_equal(reason_format(DECISION_REASON_END, 1, 2, 3, text, sizeof text),

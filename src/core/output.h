@@ -87,7 +87,8 @@ enum decision_kind {
     X(WORKER_FAILED, "a worker exited with status #a; restart #b of #c")                           \
     X(TOO_MANY_FAILURES, "workers failed #a times without a step in between")                      \
     X(BUDGET_SPENT, "the budget of the job is spent")                                              \
-    X(REGION_CHANGED, "moves to another region: the current one cannot reach #a devices")
+    X(REGION_CHANGED, "moves to another region: the current one cannot reach #a devices")          \
+    X(CHEAPER_SPOT, "spot is cheap again: $a/h instead of $b/h for the same NCU")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -87,12 +87,13 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     int64_t unit = p->offers[p->nodes[node].offer].unit_usd_micros;
     uint32_t spot = clearly_cheaper_spot(p, s, j->region_index, unit);
     if (spot == SLOT_NONE || !act_has_room(out)) return p->now_us + SWAP_HOLD_US;
-    const struct offer *o = &p->offers[spot];
+    const struct offer *held_offer = &p->offers[p->nodes[node].offer];
+    int64_t ncu_milli = (int64_t)p->models[held_offer->model].ncu_milli * held_offer->device_count;
     MARK(out, SWAP_TO_SPOT);
-    node_drain(p, node, REASON_CHEAPEST, p->now_us + p->config.drain_us,
-               (struct numbers){.a = o->usd_micros_per_hour,
-                                .b = s->budget_usd_micros_per_hour,
-                                .c = (int64_t)p->models[o->model].ncu_milli * o->device_count},
+    /* No overflow: the unit price of spot is below the held one, whose product is the node's price. */
+    node_drain(p, node, REASON_CHEAPER_SPOT, p->now_us + p->config.drain_us,
+               (struct numbers){.a = p->offers[spot].unit_usd_micros * ncu_milli / 1000,
+                                .b = held_offer->usd_micros_per_hour},
                out);
     return p->now_us + SWAP_HOLD_US;
 }

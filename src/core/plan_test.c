@@ -210,7 +210,10 @@ static void price_above_threshold_drains_and_falls_back(void **state)
     bench_offer(&b, changed(h100_spot, 27 * USD / 10, 4));
     assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 2);
     bench_offer(&b, changed(h100_spot, 2 * USD, 4));
-    assert_non_null(bench_decision(&b, DECISION_DRAIN, REASON_CHEAPEST));
+    d = bench_decision(&b, DECISION_DRAIN, REASON_CHEAPER_SPOT);
+    assert_non_null(d);
+    assert_int_equal(d->a, 2 * USD); /* what the same NCU cost on spot, */
+    assert_int_equal(d->b, 4 * USD); /* and what the node costs */
     assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->offer_id, 11);
     bench_close(&b);
 }

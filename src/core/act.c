@@ -39,11 +39,6 @@ void act_decision(pool *p, struct pool_output *out, struct pool_decision decisio
     j->last_a = decision.a;
     j->last_b = decision.b;
     j->last_c = decision.c;
-    /* Waiting for the same again is news only after something was had. */
-    if (decision.kind == DECISION_WAIT)
-        j->wait_reason = decision.reason;
-    else if (decision.kind == DECISION_BUY)
-        j->wait_reason = REASON_NONE;
 }
 
 void act_entry(const pool *p, struct pool_output *out, struct ledger_entry entry)

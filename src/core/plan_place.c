@@ -10,8 +10,13 @@
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out)
 {
-    const struct job *j = &p->jobs[job];
-    if (j->wait_reason == reason) return; /* said already: only changes are news */
+    struct job *j = &p->jobs[job];
+    /* Said already. A purchase is told by itself and changes nothing about what is still missing; it
+     * is news when another reason holds it up, or when it waits with fewer devices than it had then. */
+    bool fewer = reason == REASON_WAIT_CAPACITY && numbers.a < (int64_t)j->wait_count;
+    if (j->wait_reason == reason && !fewer) return;
+    j->wait_reason = reason;
+    j->wait_count = reason == REASON_WAIT_CAPACITY ? (uint32_t)numbers.a : 0;
     act_decision(p, out,
                  (struct pool_decision){.kind = DECISION_WAIT,
                                         .reason = reason,
@@ -165,6 +170,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     struct job *j = &p->jobs[job];
     const struct shape *s = &p->shapes[j->shape];
     ASSERT(job_is_bound(j));
+    if (held.up_count >= j->devices_max) j->wait_reason = REASON_NONE; /* it waits for nothing */
     if (held.device_count >= j->devices_max) return true;
     if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
     struct demand demand =

@@ -14,6 +14,8 @@ static void requeue(pool *p, uint32_t job, struct pool_output *out)
     job_interest(p, job, false);
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
     j->state = JOB_QUEUED;
+    if (j->last_kind != DECISION_WAIT)
+        j->wait_reason = REASON_NONE; /* other things happened since */
     j->review_us = j->budget_check_us = INT64_MAX;
     job_retime(p, job);
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)

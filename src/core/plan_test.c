@@ -157,6 +157,39 @@ static void budget_bounds_what_is_bought_and_waiting_is_said_once(void **state)
     bench_close(&b);
 }
 
+static void waiting_is_said_again_when_less_is_up_not_after_each_purchase(void **state)
+{
+    struct bench b;
+    uint64_t key;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1); /* 4 in stock */
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 8});
+    assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_CAPACITY], 1); /* with 0 up */
+    bench_raise(&b);
+    for (uint32_t i = 0; i < 3; i++) { /* stock trickles in: each purchase leaves it short */
+        bench_offer(&b, changed(h100_spot, 2 * USD, 1));
+        assert_int_equal(bench_count(&b, POOL_COMMAND_ENSURE_NODE), 1);
+        bench_raise(&b);
+        bench_offer(&b, changed(h100_spot, 2 * USD, 0));
+    }
+    assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_CAPACITY], 1);
+    bench_offer(&b, changed(h100_spot, 2 * USD, 1));
+    bench_raise(&b); /* 8 of 8: it waits no more */
+    bench_offer(&b, changed(h100_spot, 2 * USD, 0));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_nodes(&b, NODE_READY, &key) > 0);
+        bench_node_full(&b, key, NODE_PHASE_GONE, NODE_REASON_PREEMPTED, 0, -1);
+        const struct pool_decision *d =
+            bench_decision(&b, DECISION_WAIT, REASON_WAIT_CAPACITY); /* 7, 6, 5: fewer each time */
+        assert_non_null(d);
+        assert_int_equal(d->a, 7 - i);
+    }
+    bench_offer(&b, changed(h100_spot, 2 * USD, 1));
+    bench_raise(&b);
+    assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_CAPACITY], 4);
+    bench_close(&b);
+}
+
 static void a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices(void **state)
 {
     struct bench b;
@@ -402,6 +435,7 @@ int main(void)
         cmocka_unit_test(pools_narrow_the_choice),
         cmocka_unit_test(the_region_with_most_ncu_wins),
         cmocka_unit_test(budget_bounds_what_is_bought_and_waiting_is_said_once),
+        cmocka_unit_test(waiting_is_said_again_when_less_is_up_not_after_each_purchase),
         cmocka_unit_test(a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices),
         cmocka_unit_test(price_above_threshold_drains_and_falls_back),
         cmocka_unit_test(a_wavering_price_does_not_make_a_job_trade),

@@ -123,7 +123,8 @@ struct job {
     uint32_t state, job_class, devices_min, devices_max; /* state 0 = free slot */
     uint32_t shape, region_index, interested;
     uint32_t tenant, project, team, experiment;
-    uint32_t failures, last_kind, last_reason, wait_reason;
+    uint32_t failures, last_kind, last_reason;
+    uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
     struct list leases;
     struct link queue_link, interested_link, ended_link;
 };

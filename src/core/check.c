@@ -113,7 +113,7 @@ static void check_jobs(const pool *p)
         check_job(p, slot);
         live += job_is_live(&p->jobs[slot]);
         spent = money_add(spent, p->jobs[slot].usd_micros);
-        with_budget += job_is_live(&p->jobs[slot]) && p->jobs[slot].budget_usd_micros > 0;
+        with_budget += job_has_budget(p, &p->jobs[slot]);
     }
     ASSERT(with_budget == p->budget_job_count);
     ASSERT(spent == p->usd_micros_jobs);

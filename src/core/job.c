@@ -73,8 +73,8 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
                                         .b = numbers.b,
                                         .c = numbers.c});
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
+    if (job_has_budget(p, j)) p->budget_job_count--;
     if (j->shape != SLOT_NONE) shape_leave(p, j->shape);
-    if (job_is_live(j) && j->budget_usd_micros > 0) p->budget_job_count--;
     job_interest(p, slot, false);
     heap_set(&p->plans, slot, HEAP_KEY_NEVER);
     j->state = state;
@@ -87,9 +87,10 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
         lease_stop(p, l, reason, p->now_us + p->config.drain_us);
 }
 
-static bool lease_holds(const struct lease *l)
+bool job_has_budget(const pool *p, const struct job *j)
 {
-    return l->state == LEASE_RESERVED || l->state == LEASE_ACTIVE;
+    if (!job_is_live(j)) return false;
+    return j->budget_usd_micros > 0 || p->shapes[j->shape].budget_usd_micros_per_hour > 0;
 }
 
 struct holding job_holding(const pool *p, uint32_t slot)
@@ -99,10 +100,9 @@ struct holding job_holding(const pool *p, uint32_t slot)
          at = p->leases[at].job_link.next) {
         const struct lease *l = &p->leases[at];
         const struct node *n = &p->nodes[l->node];
-        if (n->offer != SLOT_NONE)
-            held.usd_micros_per_hour += money_share_ceil(p->offers[n->offer].usd_micros_per_hour,
-                                                         l->paid_count, n->device_count);
+        held.usd_micros_per_hour += lease_usd_micros_per_hour(p, at);
         if (!node_is_usable(n) || !lease_holds(l)) continue;
+        held.kept_usd_micros_per_hour += lease_usd_micros_per_hour(p, at);
         held.device_count += l->device_count;
         if (n->state == NODE_READY) held.up_count += l->device_count;
         if (n->state == NODE_BOOTING) held.booting_count += l->device_count;

@@ -44,6 +44,20 @@ uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
     return slot;
 }
 
+bool lease_holds(const struct lease *l)
+{
+    return l->state == LEASE_RESERVED || l->state == LEASE_ACTIVE;
+}
+
+int64_t lease_usd_micros_per_hour(const pool *p, uint32_t slot)
+{
+    const struct lease *l = &p->leases[slot];
+    const struct node *n = &p->nodes[l->node];
+    if (n->offer == SLOT_NONE) return 0;
+    return money_share_ceil(p->offers[n->offer].usd_micros_per_hour, l->paid_count,
+                            n->device_count);
+}
+
 int64_t lease_due_us(const pool *p, uint32_t slot)
 {
     const struct lease *l = &p->leases[slot];

@@ -300,15 +300,26 @@ static bool has_budget_job(const pool *p, const struct node *n)
     return false;
 }
 
+/* Jobs whose hourly budget it may break, or may keep again. */
+static void touch_hourly(pool *p, const struct node *n, bool rose)
+{
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        const struct job *j = &p->jobs[p->leases[l].job];
+        if (!job_is_bound(j) || p->shapes[j->shape].budget_usd_micros_per_hour == 0) continue;
+        if (rose || j->over_since_us != 0) job_touch(p, p->leases[l].job);
+    }
+}
+
 /* Most price changes concern nobody, and an offer may have very many nodes: no look at them then.
  */
-void node_price_moved(pool *p, uint32_t offer)
+void node_price_moved(pool *p, uint32_t offer, bool rose)
 {
     const struct offer *o = &p->offers[offer];
     bool above = o->capacity == CAPACITY_SPOT && o->share_ppm > p->least_threshold_ppm;
     if (!above && p->budget_job_count == 0) return;
     for (uint32_t n = o->nodes.head; n != SLOT_NONE; n = p->nodes[n].offer_link.next) {
         if (p->nodes[n].leases.count == 0 || p->nodes[n].state == NODE_RELEASING) continue;
+        touch_hourly(p, &p->nodes[n], rose);
         if (!above && !has_budget_job(p, &p->nodes[n])) continue;
         p->nodes[n].price_moved = 1;
         node_retime(p, n);

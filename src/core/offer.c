@@ -212,9 +212,10 @@ static void set_price(pool *p, uint32_t slot, int64_t price, int64_t on_demand)
     if (price == o->usd_micros_per_hour) return;
     o->meter = offer_meter(o, p->now_us);
     o->metered_us = p->now_us;
+    bool rose = price > o->usd_micros_per_hour;
     o->usd_micros_per_hour = price;
     reprice(p, slot);
-    node_price_moved(p, slot);
+    node_price_moved(p, slot, rose);
 }
 
 /* Orders that the provider has not answered are not in the stock it tells. */

@@ -88,7 +88,12 @@ enum decision_kind {
     X(TOO_MANY_FAILURES, "workers failed #a times without a step in between")                      \
     X(BUDGET_SPENT, "the budget of the job is spent")                                              \
     X(REGION_CHANGED, "moves to another region: the current one cannot reach #a devices")          \
-    X(CHEAPER_SPOT, "spot is cheap again: $a/h instead of $b/h for the same NCU")
+    X(CHEAPER_SPOT, "spot is cheap again: $a/h instead of $b/h for the same NCU")                  \
+    X(BUDGET_EXCEEDED, "prices have risen: it would cost $a/h, the budget is $b/h; the dearest "   \
+                       "node per NCU goes, it costs $c/h")                                         \
+    X(BUDGET_AT_MINIMUM, "prices have risen: it costs $a/h, the budget is $b/h, and none of its "  \
+                         "#c devices can go without breaking the gang; raise the budget or "       \
+                         "cancel it")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -72,6 +72,10 @@ static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
         j->short_since_us = p->now_us;
     }
     if (j->state == JOB_STARTING && held.up_count >= j->devices_min) start_gang(p, job, held, out);
+    if (plan_shed(p, job, held, out)) { /* one node at a time: look again */
+        job_touch(p, job);
+        return;
+    }
     if (!plan_grow(p, job, held, out)) {
         job_touch(p, job);
         return;

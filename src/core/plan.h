@@ -5,7 +5,7 @@
  *            plan_admit.c  yes or no at the door, with what would make it possible
  *            plan_place.c  which region a job starts in; devices taken there
  *            plan_buy.c    the supply of a region in the order in which it is taken
- *            plan_drain.c  nodes given up: price, notice, operator
+ *            plan_drain.c  nodes given up: price, notice, operator, hourly budget
  *            plan_release.c gangs given up, guaranteed capacity given back for spot
  */
 #ifndef SHOAL_CORE_PLAN_H
@@ -49,6 +49,7 @@ void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
 void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out);
 void plan_drain_for_notice(pool *p, uint32_t node, struct pool_output *out);
 void plan_drain_asked(pool *p, uint32_t node, struct pool_output *out);
+bool plan_shed(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 
 /* plan_release.c */
 void plan_review(pool *p, uint32_t job, struct pool_output *out);

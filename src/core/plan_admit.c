@@ -114,8 +114,8 @@ static void admit(pool *p, uint32_t job, const struct pool_event *event, struct 
                                         .a = verdict.numbers.a,
                                         .b = verdict.numbers.b});
     j->state = JOB_QUEUED;
-    if (j->budget_usd_micros > 0) p->budget_job_count++;
     j->shape = shape_enter(p, event);
+    if (job_has_budget(p, j)) p->budget_job_count++;
     shape_queue_insert(p, job);
     uint64_t before = plan_jobs_before(p, job);
     if (before > 0)

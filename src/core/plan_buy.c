@@ -3,6 +3,12 @@
 #include "core/lease.h"
 #include "core/offer.h"
 
+/* Never below 0 when prices have risen: what costs nothing always fits. */
+int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros)
+{
+    return committed_usd_micros < budget_usd_micros ? budget_usd_micros - committed_usd_micros : 0;
+}
+
 struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t committed_usd_micros)
 {
     struct demand demand = {.compat_mask = s->compat_mask,
@@ -18,7 +24,8 @@ struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t co
         demand.node_devices_min = s->devices_min;
     }
     if (s->budget_usd_micros_per_hour > 0)
-        demand.budget_left_usd_micros = s->budget_usd_micros_per_hour - committed_usd_micros;
+        demand.budget_left_usd_micros =
+            budget_left(s->budget_usd_micros_per_hour, committed_usd_micros);
     return demand;
 }
 

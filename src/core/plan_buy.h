@@ -63,6 +63,7 @@ struct mix {
     struct mix_line lines[SUPPLY_LINES_MAX];
 };
 
+int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros);
 struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t committed_usd_micros);
 void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
                   uint32_t region_index, enum supply_order order);

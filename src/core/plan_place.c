@@ -177,6 +177,9 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         demand_of(s, j->devices_max - held.device_count, held.usd_micros_per_hour);
     demand.job = job;
     uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
+    if (missing == 0 && p->now_us < j->quiet_until_us)
+        demand.budget_left_usd_micros =
+            budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);
     demand.node_devices_min = mix.node_devices_min;
@@ -203,6 +206,8 @@ static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_outpu
     j->region_index = region_index;
     j->state = JOB_STARTING;
     j->wait_reason = REASON_NONE;
+    j->over_said = 0;
+    j->over_since_us = 0;
     j->short_since_us = p->now_us;
     job_touch(p, job);
 }

@@ -14,8 +14,8 @@ static void requeue(pool *p, uint32_t job, struct pool_output *out)
     job_interest(p, job, false);
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
     j->state = JOB_QUEUED;
-    if (j->last_kind != DECISION_WAIT)
-        j->wait_reason = REASON_NONE; /* other things happened since */
+    if (j->last_kind != DECISION_WAIT || j->last_reason != j->wait_reason)
+        j->wait_reason = REASON_NONE; /* other things were said since */
     j->review_us = j->budget_check_us = INT64_MAX;
     job_retime(p, job);
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
@@ -100,6 +100,21 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     return p->now_us + SWAP_HOLD_US;
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When its hourly budget is the concern again: a node has to go, or more may be bought. */
+static int64_t budget_due_us(const pool *p, const struct job *j)
+{
+    int64_t due_us = INT64_MAX;
+    if (j->over_since_us != 0 && p->now_us < j->over_since_us + BUDGET_HOLD_US)
+        due_us = j->over_since_us + BUDGET_HOLD_US;
+    if (p->now_us < j->quiet_until_us) due_us = earlier(due_us, j->quiet_until_us);
+    return due_us;
+}
+
 /* After growing: what is the job's next concern, and when. */
 void plan_review(pool *p, uint32_t job, struct pool_output *out)
 {
@@ -110,7 +125,7 @@ void plan_review(pool *p, uint32_t job, struct pool_output *out)
         return;
     }
     job_interest(p, job, held.device_count < j->devices_max || held.fallback_count > 0);
-    j->review_us = swap_back(p, job, held, out);
+    j->review_us = earlier(swap_back(p, job, held, out), budget_due_us(p, j));
     if (j->state == JOB_STARTING && held.device_count < j->devices_min)
         j->review_us = j->short_since_us + p->config.boot_timeout_us;
     job_rearm_budget(p, job);

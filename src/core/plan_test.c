@@ -206,6 +206,97 @@ static void a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices(v
     bench_close(&b);
 }
 
+static void risen_prices_shed_the_dearest_node_down_to_the_gang(void **state)
+{
+    struct bench b;
+    struct test_offer a10_here = a10_spot;
+    struct job_view job;
+    (void)state;
+    a10_here.region = 1;
+    a10_here.stock = 2;
+    open_with(&b, (struct test_offer[]){h100_spot, a10_here}, 2);
+    /* Four H100 at $2 (by NCU: $0.80) and two A10 at $0.50 ($1.25): $9 of $9. */
+    bench_submit(
+        &b, (struct test_job){
+                .id = 1, .min = 3, .max = 6, .threshold_ppm = 2000000, .budget_per_hour = 9 * USD});
+    bench_raise(&b);
+    assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 6);
+    bench_offer(&b, changed(h100_spot, 2 * USD + USD / 50, 0)); /* $9.08: a wobble, for now */
+    bench_live(&b, 50 * SECOND_US);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_BUDGET_EXCEEDED], 0);
+    bench_offer(&b, changed(h100_spot, 2 * USD, 0)); /* over before the minute */
+    bench_live(&b, 50 * SECOND_US);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_BUDGET_EXCEEDED], 0);
+    bench_offer(&b, changed(h100_spot, 2 * USD + USD / 50, 0));
+    bench_live(&b, 70 * SECOND_US); /* this one lasts */
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_BUDGET_EXCEEDED], 1);
+    bench_offer(&b, changed(h100_spot, 3 * USD, 0)); /* $12.50, then three at $9 are left */
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_BUDGET_EXCEEDED], 3);
+    const struct pool_decision *d = bench_decision(&b, DECISION_DRAIN, REASON_BUDGET_EXCEEDED);
+    assert_int_equal(d->a, 125 * USD / 10);
+    assert_int_equal(d->b, 9 * USD);
+    assert_int_equal(d->c, USD / 2); /* the other A10: $1.25 for an NCU, still more than $1.20 */
+    assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 3);
+    bench_offer(&b,
+                changed(h100_spot, 4 * USD, 0)); /* $12 for the gang: it stays, and is told once */
+    d = bench_decision(&b, DECISION_WAIT, REASON_BUDGET_AT_MINIMUM);
+    assert_non_null(d);
+    assert_int_equal(d->a, 12 * USD);
+    assert_int_equal(d->c, 3);
+    for (int64_t i = 1; i < 10; i++) bench_offer(&b, changed(h100_spot, 4 * USD + i, 0));
+    bench_live(&b, 120 * SECOND_US);
+    assert_int_equal(b.said[DECISION_WAIT][REASON_BUDGET_AT_MINIMUM], 1);
+    assert_true(pool_job_find(b.p, 1, &job));
+    assert_int_equal(job.devices_up, 3);
+    bench_close(&b);
+}
+
+static void a_price_that_wavers_around_the_budget_trades_one_node_in_ten_minutes(void **state)
+{
+    struct bench b;
+    uint64_t key;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_submit(
+        &b, (struct test_job){
+                .id = 1, .min = 1, .max = 4, .threshold_ppm = 2000000, .budget_per_hour = 8 * USD});
+    for (int64_t i = 0; i < 120; i++) { /* 20 minutes, 5 % up and down every 10 s */
+        bench_raise(&b);
+        bench_live(&b, 10 * SECOND_US);
+        bench_offer(&b, changed(h100_spot, 2 * USD + (i % 2 ? -USD / 10 : USD / 10), 4));
+        if (bench_nodes(&b, NODE_RELEASING, &key) > 0) bench_node(&b, key, NODE_PHASE_GONE);
+    }
+    assert_true(b.said[DECISION_DRAIN][REASON_BUDGET_EXCEEDED] >= 1);
+    assert_true(b.said[DECISION_DRAIN][REASON_BUDGET_EXCEEDED] <= 2);
+    bench_close(&b);
+}
+
+static void who_shares_a_node_leaves_it_to_the_others(void **state)
+{
+    struct bench b;
+    struct test_offer big = h100_on_demand;
+    struct job_view job;
+    (void)state;
+    big.devices = 4;
+    big.stock = 1;
+    big.price = big.on_demand = 8 * USD;
+    open_with(&b, (struct test_offer[]){big}, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 3, .max = 3});
+    bench_raise(&b);
+    bench_offer(&b, changed(h100_spot, 2 * USD, 1));
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 2, .budget_per_hour = 4 * USD});
+    bench_raise(&b);
+    assert_true(pool_job_find(b.p, 2, &job));
+    assert_int_equal(job.devices_up, 2); /* the idle device at $2/h, and spot */
+    big.price = big.on_demand = 20 * USD;
+    bench_offer(&b, changed(big, 20 * USD, 0));
+    assert_non_null(bench_decision(&b, DECISION_DRAIN, REASON_BUDGET_EXCEEDED));
+    assert_int_equal(bench_count(&b, POOL_COMMAND_STOP_WORKER), 1);
+    assert_int_equal(bench_command(&b, POOL_COMMAND_STOP_WORKER, 0)->job_id, 2);
+    assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 2); /* and job 1 works on */
+    bench_close(&b);
+}
+
 static void price_above_threshold_drains_and_falls_back(void **state)
 {
     struct bench b;
@@ -437,6 +528,9 @@ int main(void)
         cmocka_unit_test(budget_bounds_what_is_bought_and_waiting_is_said_once),
         cmocka_unit_test(waiting_is_said_again_when_less_is_up_not_after_each_purchase),
         cmocka_unit_test(a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices),
+        cmocka_unit_test(risen_prices_shed_the_dearest_node_down_to_the_gang),
+        cmocka_unit_test(a_price_that_wavers_around_the_budget_trades_one_node_in_ten_minutes),
+        cmocka_unit_test(who_shares_a_node_leaves_it_to_the_others),
         cmocka_unit_test(price_above_threshold_drains_and_falls_back),
         cmocka_unit_test(a_wavering_price_does_not_make_a_job_trade),
         cmocka_unit_test(an_offer_drained_for_its_price_is_not_bought_back_at_once),

@@ -129,7 +129,7 @@ static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
 static_assert(sizeof(struct node) == 200, "walk the new field of node");
 static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
 static_assert(sizeof(struct shape) == 104, "walk the new field of shape");
-static_assert(sizeof(struct job) == 232, "walk the new field of job");
+static_assert(sizeof(struct job) == 256, "walk the new field of job");
 
 static void walk_catalog(struct walk *w, pool *p)
 {
@@ -279,6 +279,8 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_i64(w, &j->usd_micros);
     walk_i64(w, &j->budget_check_us);
     walk_i64(w, &j->review_us);
+    walk_i64(w, &j->over_since_us);
+    walk_i64(w, &j->quiet_until_us);
     walk_i64(w, &j->last_a);
     walk_i64(w, &j->last_b);
     walk_i64(w, &j->last_c);
@@ -298,6 +300,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->last_reason);
     walk_u32(w, &j->wait_reason);
     walk_u32(w, &j->wait_count);
+    walk_u32(w, &j->over_said);
     walk_list(w, &j->leases, p->leases_end);
     walk_link(w, &j->queue_link, p->jobs_end);
     walk_link(w, &j->interested_link, p->jobs_end);

@@ -119,12 +119,14 @@ struct job {
     uint64_t step, ckpt_step;
     int64_t submitted_us, started_us, ended_us, short_since_us;
     int64_t budget_usd_micros, usd_micros, budget_check_us, review_us;
+    int64_t over_since_us, quiet_until_us; /* above its hourly budget; after a node went for it */
     int64_t last_a, last_b, last_c;
     uint32_t state, job_class, devices_min, devices_max; /* state 0 = free slot */
     uint32_t shape, region_index, interested;
     uint32_t tenant, project, team, experiment;
     uint32_t failures, last_kind, last_reason;
     uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
+    uint32_t over_said, reserved;     /* that its gang minimum is above its hourly budget */
     struct list leases;
     struct link queue_link, interested_link, ended_link;
 };
@@ -137,7 +139,7 @@ struct pool {
     int64_t usd_micros_forgotten; /* of jobs that left the table */
     uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end;
     uint32_t node_slots, node_count, markets_end, starved, improved;
-    uint32_t budget_job_count;    /* live jobs with a budget in all: price changes concern them */
+    uint32_t budget_job_count;    /* live jobs with a budget: price changes concern them */
     uint32_t least_threshold_ppm; /* no job is more impatient: prices below concern no threshold */
     uint32_t reserved;
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */

@@ -2,6 +2,9 @@
 #include "core/assert.h"
 #include "sim/shadow.h"
 #include <inttypes.h>
+#include <string.h>
+
+enum { LOOK_EVERY = 8 }; /* steps between two looks at what is held */
 
 /* A job's share of what a node costs an hour, rounded down. */
 static int64_t share(int64_t usd_micros, uint32_t part, uint32_t whole)
@@ -41,7 +44,7 @@ static int64_t committed(const struct sim *s, uint64_t job_id)
 }
 
 /* Tolerance: none. At the moment of buying the core knows every price that it was told, so what it
- * commits then is within the budget exactly. Prices that rise later are the market's doing. */
+ * commits then is within the budget exactly. */
 static void budget_on_command(struct sim *s, const struct pool_command *c)
 {
     if (c->kind != POOL_COMMAND_ENSURE_NODE || sim_shadow_node(s, c->node_key) != NULL) return;
@@ -71,8 +74,60 @@ static int64_t overrun_us(const struct sim *s)
            outage_us + 2 * SIM_MINUTE_US;
 }
 
+/* What a job works on and what it costs: less than it pays for, so never a false alarm. */
+struct held {
+    int64_t usd_micros_per_hour;
+    uint32_t device_count, least_count; /* the fewest devices of one node; 0 = none */
+};
+
+static void sum_held(const struct sim *s, struct held held[SIM_JOBS_MAX])
+{
+    const struct sim_shadow *shadow = s->shadow;
+    memset(held, 0, SIM_JOBS_MAX * sizeof held[0]);
+    for (uint32_t i = shadow->first_open_worker; i < shadow->worker_count; i++) {
+        const struct shadow_worker *w = &shadow->workers[i];
+        const struct shadow_node *node = &shadow->nodes[w->node];
+        bool leaving = w->ended || w->stopping || node->released || node->lost || node->closed;
+        if (leaving || node->offer == UINT32_MAX || w->job_id > s->job_count) continue;
+        struct held *h = &held[w->job_id - 1];
+        h->usd_micros_per_hour +=
+            share(sim_shadow_price(s, node), w->device_count, s->offers[node->offer].device_count);
+        h->device_count += w->device_count;
+        if (h->least_count == 0 || w->device_count < h->least_count)
+            h->least_count = w->device_count;
+    }
+}
+
+/* Prices rise after buying. A job with a node to spare works above its budget no longer than the
+ * minute that a wobble is given, and an outage of the server. */
+static void budget_check_held(struct sim *s)
+{
+    struct held held[SIM_JOBS_MAX];
+    sum_held(s, held);
+    for (uint32_t i = 0; i < s->job_count; i++) {
+        const struct pool_event *submit = &s->jobs[i].submit;
+        struct shadow_job *job = &s->shadow->jobs[i];
+        int64_t budget = submit->u.job_submitted.budget_usd_micros_per_hour;
+        bool spare =
+            held[i].device_count > submit->u.job_submitted.devices_min + held[i].least_count - 1;
+        bool above = budget != 0 && spare && held[i].usd_micros_per_hour > budget;
+        if (!above)
+            job->over_budget_us = 0;
+        else if (job->over_budget_us == 0)
+            job->over_budget_us = s->now_us;
+        int64_t allowed_us = 3 * SIM_MINUTE_US + 2 * s->options.pool.ask_again_us;
+        if (above && s->now_us - job->over_budget_us > allowed_us)
+            sim_fail(s, "budget",
+                     "job %u works for %" PRId64 " with a node to spare since %" PRId64
+                     " s, its budget is %" PRId64 " micro-dollars an hour",
+                     i + 1, held[i].usd_micros_per_hour,
+                     (s->now_us - job->over_budget_us) / SIM_SECOND_US, budget);
+    }
+}
+
 static void budget_after_step(struct sim *s, const struct pool_event *event)
 {
+    if (event->seq % LOOK_EVERY == 0) budget_check_held(s);
     if (event->kind != POOL_EVENT_TICK) return;
     for (uint32_t i = 0; i < s->job_count; i++) {
         int64_t budget = s->jobs[i].submit.u.job_submitted.budget_usd_micros;

@@ -213,12 +213,16 @@ static bool parse_job(struct sim_scenario *scenario, const char *rest, struct er
     if (scenario->job_count == SIM_JOBS_MAX) return say_bad(scenario, "too many jobs", ret_error);
     struct sim_job *job = &scenario->jobs[scenario->job_count];
     uint32_t least, most, class, threshold_percent;
-    int64_t work_s, at_s;
-    if (sscanf(rest, "devices %u..%u work_s %" SCNd64 " class %u threshold %u at %" SCNd64, &least,
-               &most, &work_s, &class, &threshold_percent, &at_s) != 6)
+    int64_t work_s, at_s, cents = 0;
+    if (sscanf(rest,
+               "devices %u..%u work_s %" SCNd64 " class %u threshold %u at %" SCNd64
+               " budget %" SCNd64,
+               &least, &most, &work_s, &class, &threshold_percent, &at_s, &cents) < 6)
         return say_bad(scenario,
-                       "a job is: job devices MIN..MAX work_s N class N threshold PERCENT at N",
+                       "a job is: job devices MIN..MAX work_s N class N threshold PERCENT at N, "
+                       "perhaps budget CENTS",
                        ret_error);
+    job->submit.u.job_submitted.budget_usd_micros_per_hour = cents * 10000;
     job->submit.kind = POOL_EVENT_JOB_SUBMITTED;
     job->submit.u.job_submitted.job_id = ++scenario->job_count;
     job->submit.u.job_submitted.kind = JOB_KIND_ELASTIC;

@@ -35,6 +35,8 @@ struct shadow_job {
     uint32_t state;      /* enum job_state after the step before; 0: not known yet */
     uint32_t calm_nodes; /* nodes bought for it long after the heal */
     int64_t spent_usd_micros;
+    int64_t
+        over_budget_us; /* since when it works above its $/h with a node to spare; 0: it does not */
     struct pool_decision last;
 };
 

@@ -314,7 +314,7 @@ static void restarted(pool *p)
     for (uint32_t n = 0; n < p->nodes_end; n++) {
         if (p->nodes[n].state == 0) continue;
         p->nodes[n].ask_us = p->now_us;
-        p->nodes[n].agent_heard_us = p->now_us;
+        p->nodes[n].agent_heard_us = p->nodes[n].boot_since_us = p->now_us;
         node_retime(p, n);
     }
     for (uint32_t l = 0; l < p->leases_end; l++) lease_ask_now(p, l);

@@ -156,6 +156,8 @@ void lease_ask_now(pool *p, uint32_t slot)
     struct lease *l = &p->leases[slot];
     if (l->state != LEASE_ACTIVE && l->state != LEASE_STOPPING) return;
     l->ask_us = p->now_us;
+    /* It may have stopped in time: who was down hears of it first, and forces afterwards. */
+    if (l->state == LEASE_STOPPING && l->deadline_us < p->now_us) l->deadline_us = p->now_us;
     lease_retime(p, slot);
 }
 

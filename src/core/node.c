@@ -30,6 +30,7 @@ static uint32_t make(pool *p, uint64_t node_key, uint32_t state)
                                    .state = state,
                                    .offer = SLOT_NONE,
                                    .ordered_us = p->now_us,
+                                   .boot_since_us = p->now_us,
                                    .ask_us = p->now_us};
     list_clear(&p->nodes[slot].leases);
     table_insert(&p->node_table, node_key, slot);
@@ -127,7 +128,7 @@ int64_t node_due_us(const pool *p, uint32_t slot)
     case NODE_ORDERED:
     case NODE_BOOTING:
         if (n->leases.count == 0) return 0;
-        return earlier(due_us, n->ordered_us + p->config.boot_timeout_us + 1);
+        return earlier(due_us, n->boot_since_us + p->config.boot_timeout_us + 1);
     case NODE_READY:
         return idles(p, n) ? earlier(due_us, n->idle_since_us + p->config.idle_release_us) : due_us;
     case NODE_DRAINING:
@@ -366,7 +367,7 @@ void node_run(pool *p, uint32_t slot, struct pool_output *out)
         node_lose(p, slot, REASON_AGENT_SILENT, silent_us, out);
     else if (is_boot_state(n) && n->leases.count == 0)
         node_release(p, slot, REASON_JOB_ENDED, /* a */ 0, out);
-    else if (is_boot_state(n) && p->now_us - n->ordered_us > p->config.boot_timeout_us)
+    else if (is_boot_state(n) && p->now_us - n->boot_since_us > p->config.boot_timeout_us)
         give_up_boot(p, slot, out);
     else if (n->state == NODE_DRAINING &&
              (leases_alive(p, n) == 0 || p->now_us >= n->deadline_us + p->config.ask_again_us))

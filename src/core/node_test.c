@@ -215,6 +215,30 @@ static void after_a_restart_everything_is_asked_again(void **state)
     bench_close(&b);
 }
 
+static void what_fell_due_while_the_server_was_down_is_asked_first(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    uint64_t ordered;
+    (void)state;
+    open_with(&b, 1);
+    bench_raise(&b);
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1});
+    assert_int_equal(bench_nodes(&b, NODE_ORDERED, &ordered), 1);
+    bench_cancel(&b, 1); /* its worker is told to stop */
+    b.now_us += 3600 * SECOND_US;
+    bench_step(&b, (struct pool_event){.kind = POOL_EVENT_RESTARTED});
+    assert_int_equal(b.said[DECISION_LOST][REASON_BOOT_TIMEOUT], 0);
+    assert_int_equal(b.said[DECISION_RELEASE][REASON_CANCELLED], 0);
+    assert_non_null(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0));
+    assert_non_null(bench_command(&b, POOL_COMMAND_STOP_WORKER, 0));
+    bench_worker(&b, lease.node_key, 1, lease.worker_id, WORKER_PHASE_STOPPED, 1);
+    bench_raise(&b);
+    assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 2);
+    bench_close(&b);
+}
+
 static void failing_workers_are_restarted_until_it_is_too_often(void **state)
 {
     struct bench b;
@@ -362,6 +386,7 @@ int main(void)
         cmocka_unit_test(absent_before_the_order_arrived_is_not_believed),
         cmocka_unit_test(absent_about_a_node_that_runs_is_asked_back_before_it_is_believed),
         cmocka_unit_test(after_a_restart_everything_is_asked_again),
+        cmocka_unit_test(what_fell_due_while_the_server_was_down_is_asked_first),
         cmocka_unit_test(failing_workers_are_restarted_until_it_is_too_often),
         cmocka_unit_test(a_worker_nobody_wants_is_stopped),
         cmocka_unit_test(a_submit_changes_nothing_the_second_time_also_after_the_end),

@@ -383,6 +383,42 @@ static void an_offer_drained_for_its_price_is_not_bought_back_at_once(void **sta
     bench_close(&b);
 }
 
+static void an_offer_drained_for_one_is_still_there_for_the_more_patient(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .threshold_ppm = 700000});
+    bench_raise(&b);
+    bench_offer(&b, changed(h100_spot, 29 * USD / 10, 4));
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 1);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1, .threshold_ppm = 900000});
+    assert_int_equal(bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->job_id, 2); /* 73 % of 90 % */
+    bench_close(&b);
+}
+
+static void guaranteed_nodes_go_back_only_for_as_many_spot_devices(void **state)
+{
+    struct bench b;
+    struct test_offer big = h100_on_demand;
+    (void)state;
+    big.devices = 4;
+    big.stock = 1;
+    big.price = big.on_demand = 16 * USD;
+    open_with(&b, (struct test_offer[]){changed(h100_spot, 2 * USD, 0), big}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 4});
+    assert_int_equal(b.said[DECISION_BUY][REASON_FALLBACK], 1);
+    bench_raise(&b);
+    bench_live(&b, 70 * SECOND_US);
+    bench_offer(&b, changed(h100_spot, 2 * USD, 3)); /* half the price, but one device less */
+    bench_live(&b, 70 * SECOND_US);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_CHEAPER_SPOT], 0);
+    bench_offer(&b, h100_spot);
+    bench_live(&b, 70 * SECOND_US);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_CHEAPER_SPOT], 1);
+    bench_close(&b);
+}
+
 static void without_budget_for_both_the_replacement_waits_for_the_release(void **state)
 {
     struct bench b;
@@ -534,6 +570,8 @@ int main(void)
         cmocka_unit_test(price_above_threshold_drains_and_falls_back),
         cmocka_unit_test(a_wavering_price_does_not_make_a_job_trade),
         cmocka_unit_test(an_offer_drained_for_its_price_is_not_bought_back_at_once),
+        cmocka_unit_test(an_offer_drained_for_one_is_still_there_for_the_more_patient),
+        cmocka_unit_test(guaranteed_nodes_go_back_only_for_as_many_spot_devices),
         cmocka_unit_test(without_budget_for_both_the_replacement_waits_for_the_release),
         cmocka_unit_test(a_notice_drains_just_before_it),
         cmocka_unit_test(an_operator_empties_a_node),

@@ -126,7 +126,7 @@ static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule")
 static_assert(sizeof(struct region) == 40, "walk the new field of region");
 static_assert(sizeof(struct market) == 88, "walk the new field of market");
 static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
-static_assert(sizeof(struct node) == 200, "walk the new field of node");
+static_assert(sizeof(struct node) == 208, "walk the new field of node");
 static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
 static_assert(sizeof(struct shape) == 104, "walk the new field of shape");
 static_assert(sizeof(struct job) == 256, "walk the new field of job");
@@ -194,6 +194,7 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_u64(w, &n->node_key);
     walk_u64(w, &n->tag_job_id);
     walk_i64(w, &n->ordered_us);
+    walk_i64(w, &n->boot_since_us);
     walk_i64(w, &n->up_since_us);
     walk_i64(w, &n->notice_us);
     walk_i64(w, &n->agent_heard_us);

@@ -68,8 +68,9 @@ struct node {
     uint64_t node_key;   /* 0 = never used */
     uint64_t tag_job_id; /* the job it was bought for, and its tags: whose overhead it is */
     int64_t ordered_us, up_since_us, notice_us, agent_heard_us;
-    int64_t ask_us;      /* when the provider is asked (again) */
-    int64_t deadline_us; /* of the drain */
+    int64_t boot_since_us; /* ordered, or the server came back since: its boot is timed from here */
+    int64_t ask_us;        /* when the provider is asked (again) */
+    int64_t deadline_us;   /* of the drain */
     int64_t idle_since_us, settled_us;
     struct meter base;          /* the offer's meter when billing began */
     int64_t entered_usd_micros; /* sum of its ledger entries */

@@ -95,6 +95,8 @@ static void check_job(const pool *p, uint32_t slot)
     else
         ASSERT(j->shape == SLOT_NONE);
     if (j->interested) ASSERT(job_is_bound(j));
+    if (j->claims) ASSERT(job_is_live(j));
+    if (j->claims) ASSERT(j->claim_until_us != 0);
     if (!job_is_bound(j)) ASSERT(heap_key(&p->plans, slot) == HEAP_KEY_NEVER);
     if (!job_is_bound(j)) return;
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next) {

@@ -75,6 +75,7 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
     if (job_has_budget(p, j)) p->budget_job_count--;
     if (j->shape != SLOT_NONE) shape_leave(p, j->shape);
+    plan_claim_drop(p, slot);
     job_interest(p, slot, false);
     heap_set(&p->plans, slot, HEAP_KEY_NEVER);
     j->state = state;
@@ -133,7 +134,8 @@ void job_interest(pool *p, uint32_t slot, bool wanted)
 
 int64_t job_due_us(const struct job *j)
 {
-    return j->budget_check_us < j->review_us ? j->budget_check_us : j->review_us;
+    int64_t due_us = j->budget_check_us < j->review_us ? j->budget_check_us : j->review_us;
+    return j->claims && j->claim_until_us < due_us ? j->claim_until_us : due_us;
 }
 
 void job_retime(pool *p, uint32_t slot)
@@ -165,6 +167,7 @@ void job_run(pool *p, uint32_t slot, struct pool_output *out)
         job_rearm_budget(p, slot);
         if (j->budget_check_us <= p->now_us) j->budget_check_us = p->now_us + 1;
     }
+    if (j->claims && p->now_us >= j->claim_until_us) plan_claim_drop(p, slot);
     if (p->now_us >= j->review_us) {
         j->review_us = INT64_MAX;
         job_touch(p, slot);

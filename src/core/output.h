@@ -93,7 +93,9 @@ enum decision_kind {
                        "node per NCU goes, it costs $c/h")                                         \
     X(BUDGET_AT_MINIMUM, "prices have risen: it costs $a/h, the budget is $b/h, and none of its "  \
                          "#c devices can go without breaking the gang; raise the budget or "       \
-                         "cancel it")
+                         "cancel it")                                                              \
+    X(KEPT_FOR_GANG,                                                                               \
+      "waits: stock that fits is kept for a gang of a higher class, for at most @a s")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -57,6 +57,7 @@ static void start_gang(pool *p, uint32_t job, struct holding held, struct pool_o
                                         .a = held.up_count,
                                         .b = j->devices_min});
     j->state = JOB_RUNNING;
+    j->claim_until_us = 0;
     if (j->started_us == 0) j->started_us = p->now_us;
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
         lease_retime(p, l);

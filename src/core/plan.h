@@ -5,6 +5,7 @@
  *            plan_admit.c  yes or no at the door, with what would make it possible
  *            plan_place.c  which region a job starts in; devices taken there
  *            plan_buy.c    the supply of a region in the order in which it is taken
+ *            plan_claim.c  stock kept for gangs of higher classes
  *            plan_drain.c  nodes given up: price, notice, operator, hourly budget
  *            plan_release.c gangs given up, guaranteed capacity given back for spot
  */
@@ -44,6 +45,11 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out);
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out);
+
+/* plan_claim.c */
+void plan_claim(pool *p, uint32_t job);      /* short of its gang for want of stock */
+void plan_claim_drop(pool *p, uint32_t job); /* not so any more */
+bool plan_is_kept(const pool *p, uint32_t job_class, const struct offer *o);
 
 /* plan_drain.c */
 void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out);

@@ -2,6 +2,7 @@
 #include "core/assert.h"
 #include "core/lease.h"
 #include "core/offer.h"
+#include "core/plan.h"
 
 /* Never below 0 when prices have risen: what costs nothing always fits. */
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros)
@@ -14,6 +15,7 @@ struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t co
     struct demand demand = {.compat_mask = s->compat_mask,
                             .capacity_mask = s->capacity_mask,
                             .threshold_ppm = s->threshold_ppm,
+                            .job_class = s->job_class,
                             .devices_left = devices_left,
                             .node_devices_min = 1,
                             .job = SLOT_NONE,
@@ -54,6 +56,7 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
     s->leases_left = lease_room(p);
     if (demand->ever) s->nodes_left = s->leases_left = UINT32_MAX;
     s->too_dear_usd_micros = 0;
+    s->kept = 0;
     rewind_markets(s);
 }
 
@@ -204,10 +207,19 @@ static struct pick pick_offer(struct supply *s, uint32_t offer)
     return pick;
 }
 
+static bool is_kept(const struct supply *s, const struct offer *o)
+{
+    return !s->left.ever && plan_is_kept(s->p, s->left.job_class, o);
+}
+
 static bool is_offered(struct supply *s, const struct offer *o)
 {
-    return is_allowed(s, o) && stock_of(s, o) > 0 && o->device_count >= s->left.node_devices_min &&
-           fits_budget(s, o->usd_micros_per_hour);
+    bool fits = is_allowed(s, o) && stock_of(s, o) > 0 &&
+                o->device_count >= s->left.node_devices_min &&
+                fits_budget(s, o->usd_micros_per_hour);
+    if (!fits || !is_kept(s, o)) return fits;
+    s->kept = 1;
+    return false;
 }
 
 static void keep_in_mind(struct supply *s, uint32_t offer)
@@ -287,6 +299,7 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
         ret_mix->lines[line].usd_micros_per_hour += usd_micros;
     }
     ret_mix->too_dear_usd_micros = supply.too_dear_usd_micros;
+    ret_mix->kept = supply.kept;
     ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
 }
 
@@ -294,7 +307,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
 static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_t devices_min)
 {
     uint32_t node_count = (devices_min + o->device_count - 1) / o->device_count;
-    bool enough = is_allowed(s, o) && o->device_count >= s->left.node_devices_min &&
+    bool enough = is_allowed(s, o) && !is_kept(s, o) &&
+                  o->device_count >= s->left.node_devices_min &&
                   node_count <= smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
     if (!enough || (s->left.single_node && node_count > 1)) return -1;
     int64_t usd_micros = o->usd_micros_per_hour * node_count;

@@ -20,7 +20,7 @@ enum supply_order { SUPPLY_BY_NCU, SUPPLY_BY_DEVICE };
 
 struct demand {
     uint64_t compat_mask; /* models */
-    uint32_t capacity_mask, threshold_ppm;
+    uint32_t capacity_mask, threshold_ppm, job_class;
     uint32_t devices_left;
     uint32_t node_devices_min; /* a node must give this many */
     uint32_t single_node;      /* one node and no more: batch jobs */
@@ -43,8 +43,9 @@ struct supply {
     uint64_t models; /* with offers here that fit */
     uint32_t region_index, order;
     uint32_t buying, offer, node, partial; /* partial: a node with devices to spare, kept in mind */
-    uint32_t nodes_left, leases_left;      /* of the pool's limits */
-    int64_t too_dear_usd_micros;           /* cheapest node that did not fit the budget; 0 = none */
+    uint32_t kept;                    /* stock that fits was left to a gang of a higher class */
+    uint32_t nodes_left, leases_left; /* of the pool's limits */
+    int64_t too_dear_usd_micros;      /* cheapest node that did not fit the budget; 0 = none */
     uint32_t heads[MODELS_MAX];
 };
 
@@ -58,6 +59,7 @@ struct mix {
     uint32_t node_devices_min; /* smaller nodes were left out, or room would have run out */
     uint32_t only_offer;       /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t limited;          /* nodes_max or leases_max cut it short */
+    uint32_t kept;             /* stock that fits was left to a gang of a higher class */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     struct mix_line lines[SUPPLY_LINES_MAX];

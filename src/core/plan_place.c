@@ -40,7 +40,7 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
 {
     bool found = false;
     int64_t too_dear = 0;
-    uint32_t limited = 0;
+    uint32_t limited = 0, kept = 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
@@ -49,6 +49,7 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
         struct mix mix;
         supply_best(p, demand, i, s->devices_min, &mix);
         limited |= mix.limited;
+        kept |= mix.kept;
         if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
             too_dear = mix.too_dear_usd_micros;
         if (mix.device_count < s->devices_min) continue;
@@ -57,7 +58,8 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
         found = true;
         if (i == home) break;
     }
-    if (!found) *ret_best = (struct mix){.too_dear_usd_micros = too_dear, .limited = limited};
+    if (!found)
+        *ret_best = (struct mix){.too_dear_usd_micros = too_dear, .limited = limited, .kept = kept};
     return found;
 }
 
@@ -147,6 +149,18 @@ static bool take_pick(pool *p, uint32_t job, const struct supply *supply, const 
     return true;
 }
 
+/* Out of stock, or what there is is kept for others. Who is short of its gang claims what comes. */
+static void wait_for_stock(pool *p, uint32_t job, bool is_short, bool kept, struct numbers numbers,
+                           struct pool_output *out)
+{
+    if (is_short) plan_claim(p, job);
+    if (kept)
+        plan_wait(p, job, REASON_KEPT_FOR_GANG, (struct numbers){.a = p->config.boot_timeout_us},
+                  out);
+    else
+        plan_wait(p, job, REASON_WAIT_CAPACITY, numbers, out);
+}
+
 static void say_short(pool *p, uint32_t job, const struct supply *supply, struct holding held,
                       struct pool_output *out)
 {
@@ -155,14 +169,16 @@ static void say_short(pool *p, uint32_t job, const struct supply *supply, struct
         MARK(out, NODE_LIMIT);
         p->starved = 1;
     }
+    if (supply->too_dear_usd_micros != 0) plan_claim_drop(p, job);
     if (supply->too_dear_usd_micros != 0)
         plan_wait(p, job, REASON_WAIT_BUDGET,
                   (struct numbers){.a = supply->too_dear_usd_micros,
                                    .b = supply->left.budget_left_usd_micros},
                   out);
     else
-        plan_wait(p, job, REASON_WAIT_CAPACITY,
-                  (struct numbers){.a = held.up_count, .b = j->devices_max}, out);
+        wait_for_stock(p, job, supply->left.devices_left > j->devices_max - j->devices_min,
+                       supply->kept, (struct numbers){.a = held.up_count, .b = j->devices_max},
+                       out);
 }
 
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)
@@ -171,6 +187,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     const struct shape *s = &p->shapes[j->shape];
     ASSERT(job_is_bound(j));
     if (held.up_count >= j->devices_max) j->wait_reason = REASON_NONE; /* it waits for nothing */
+    if (held.device_count >= j->devices_min) plan_claim_drop(p, job);
     if (held.device_count >= j->devices_max) return true;
     if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
     struct demand demand =
@@ -189,6 +206,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
     while (supply_next(&supply, &pick))
         if (!take_pick(p, job, &supply, &pick, out)) return false;
+    if (supply.left.devices_left <= j->devices_max - j->devices_min) plan_claim_drop(p, job);
     if (supply.left.devices_left > 0 && act_has_room(out)) say_short(p, job, &supply, held, out);
     return true;
 }
@@ -202,6 +220,7 @@ static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_outpu
                                             .reason = REASON_REGION_CHANGED,
                                             .job_id = j->job_id,
                                             .a = j->devices_min});
+    plan_claim_drop(p, job); /* what it could not take now it claims again where it is */
     shape_queue_remove(p, job);
     j->region_index = region_index;
     j->state = JOB_STARTING;
@@ -231,11 +250,13 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
         MARK(out, NODE_LIMIT);
         p->starved = 1;
     }
+    if (mix.too_dear_usd_micros != 0) plan_claim_drop(p, job);
     if (mix.too_dear_usd_micros != 0)
         plan_wait(
             p, job, REASON_WAIT_BUDGET,
             (struct numbers){.a = mix.too_dear_usd_micros, .b = demand.budget_left_usd_micros},
             out);
     else
-        plan_wait(p, job, REASON_WAIT_CAPACITY, (struct numbers){.a = 0, .b = s->devices_min}, out);
+        wait_for_stock(p, job, /* is_short */ true, mix.kept,
+                       (struct numbers){.a = 0, .b = s->devices_min}, out);
 }

@@ -37,8 +37,9 @@ static void fill_lines(const pool *p, const struct mix *mix, struct quote_option
                                 .usd_micros_per_hour = mix->lines[i].usd_micros_per_hour};
 }
 
-static void fill_reason(const struct shape *s, const struct mix *mix, struct quote_option *option)
+static void fill_reason(const struct asking *a, const struct mix *mix, struct quote_option *option)
 {
+    const struct shape *s = &a->shape;
     option->reason = REASON_FITS;
     option->a = s->devices_min;
     option->b = mix->device_count;
@@ -47,6 +48,11 @@ static void fill_reason(const struct shape *s, const struct mix *mix, struct quo
         option->reason = REASON_WAIT_BUDGET;
         option->a = mix->too_dear_usd_micros;
         option->b = s->budget_usd_micros_per_hour - mix->usd_micros_per_hour;
+        return;
+    }
+    if (mix->kept) {
+        option->reason = REASON_KEPT_FOR_GANG;
+        option->a = a->p->config.boot_timeout_us;
         return;
     }
     option->reason = REASON_WAIT_CAPACITY;
@@ -63,7 +69,7 @@ static struct quote_option make_option(const struct asking *a, const struct mix 
                                   .ncu_milli = mix->ncu_milli,
                                   .usd_micros_per_hour = mix->usd_micros_per_hour};
     fill_lines(a->p, mix, &option);
-    fill_reason(&a->shape, mix, &option);
+    fill_reason(a, mix, &option);
     return option;
 }
 

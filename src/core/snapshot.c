@@ -123,13 +123,13 @@ static void walk_meter(struct walk *w, struct meter *meter)
 /* A struct that grows without its walk would be lost by a snapshot and missed by the digest. */
 static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
-static_assert(sizeof(struct region) == 40, "walk the new field of region");
+static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct market) == 88, "walk the new field of market");
 static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
 static_assert(sizeof(struct node) == 208, "walk the new field of node");
 static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
 static_assert(sizeof(struct shape) == 104, "walk the new field of shape");
-static_assert(sizeof(struct job) == 256, "walk the new field of job");
+static_assert(sizeof(struct job) == 264, "walk the new field of job");
 
 static void walk_catalog(struct walk *w, pool *p)
 {
@@ -147,6 +147,10 @@ static void walk_catalog(struct walk *w, pool *p)
     for (uint32_t i = 0; i < p->regions_end; i++) {
         walk_u64(w, &p->regions[i].model_mask);
         walk_u64(w, &p->regions[i].improved_mask);
+        for (uint32_t class = 0; class < JOB_CLASS_END; class ++) {
+            walk_u64(w, &p->regions[i].kept_models[class]);
+            walk_u32(w, &p->regions[i].kept_kinds[class]);
+        }
         walk_u32(w, &p->regions[i].region);
         walk_list(w, &p->regions[i].interested, p->jobs_end);
     }
@@ -280,6 +284,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_i64(w, &j->usd_micros);
     walk_i64(w, &j->budget_check_us);
     walk_i64(w, &j->review_us);
+    walk_i64(w, &j->claim_until_us);
     walk_i64(w, &j->over_since_us);
     walk_i64(w, &j->quiet_until_us);
     walk_i64(w, &j->last_a);
@@ -302,6 +307,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->wait_reason);
     walk_u32(w, &j->wait_count);
     walk_u32(w, &j->over_said);
+    walk_u32(w, &j->claims);
     walk_list(w, &j->leases, p->leases_end);
     walk_link(w, &j->queue_link, p->jobs_end);
     walk_link(w, &j->interested_link, p->jobs_end);

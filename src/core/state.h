@@ -33,6 +33,9 @@ struct pool_rule {
 struct region {
     uint64_t model_mask;    /* models with offers here */
     uint64_t improved_mask; /* models with new supply since the waiting were last woken */
+    /* By class: models and capacity kinds that lower classes leave to a gang (plan_claim.c). */
+    uint64_t kept_models[JOB_CLASS_END];
+    uint32_t kept_kinds[JOB_CLASS_END];
     uint32_t region, reserved;
     struct list interested; /* bound jobs that could use more */
 };
@@ -120,6 +123,7 @@ struct job {
     uint64_t step, ckpt_step;
     int64_t submitted_us, started_us, ended_us, short_since_us;
     int64_t budget_usd_micros, usd_micros, budget_check_us, review_us;
+    int64_t claim_until_us;                /* 0 = no claim on stock since its gang was complete */
     int64_t over_since_us, quiet_until_us; /* above its hourly budget; after a node went for it */
     int64_t last_a, last_b, last_c;
     uint32_t state, job_class, devices_min, devices_max; /* state 0 = free slot */
@@ -127,7 +131,7 @@ struct job {
     uint32_t tenant, project, team, experiment;
     uint32_t failures, last_kind, last_reason;
     uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
-    uint32_t over_said, reserved;     /* that its gang minimum is above its hourly budget */
+    uint32_t over_said, claims;       /* that its gang minimum is above its hourly budget */
     struct list leases;
     struct link queue_link, interested_link, ended_link;
 };

@@ -55,7 +55,7 @@ struct demo {
 };
 
 static const char usage[] =
-    "usage: demo [--data FILE] [--fast]\n"
+    "usage: ./do demo [--data FILE] [--fast]\n"
     "Trains a small language model on an emulated spot market, through losses of machines, and\n"
     "compares the result with an undisturbed run. Results: out/demo/report.html, summary.json.\n\n"
     "  --data FILE  train on this text instead of the King James Bible\n"

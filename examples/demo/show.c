@@ -250,7 +250,7 @@ static void show_facts(const struct record *record, const struct summary *summar
     fprintf(term->stream,
             "losses   %" PRIu64 ": %" PRIu64 " without notice, %" PRIu64
             " in the middle of a reduction\nchanges  %" PRIu64 " drained for their price, %" PRIu64
-            " joined while it ran, %" PRIu64 " server restarts\n",
+            " joined while it ran; server restarts: %" PRIu64 "\n",
             churn->losses_total, churn->losses_without_notice, churn->losses_during_reduction,
             churn->drains_for_price, churn->joins, churn->server_restarts);
 }
@@ -280,9 +280,8 @@ bool show_summary(const struct record *record, const struct summary *summary,
     table_close(table);
     if (!ok) return false;
     fprintf(term->stream,
-            "\nThe static cluster is computed: as many NCU of the same mix of models, "
-            "each at the\nlowest on-demand price, at the swarm's median time of a "
-            "step, never interrupted.\n");
+            "\nThe static cluster is computed: as many NCU of the same mix of models, each at\n"
+            "the lowest on-demand price, at the swarm's median time of a step, undisturbed.\n");
     show_facts(record, summary, term);
     return true;
 }

@@ -340,13 +340,19 @@ static json_t *slots_row(struct visit *v, const struct report_slots *slots, uint
                      "model", model, "slots", slots->slots);
 }
 
+static json_t *slots_rows(struct visit *v, const struct report_progress *progress, bool *failed)
+{
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < progress->worker_count; i++)
+        json_append(rows, slots_row(v, &progress->workers[i], progress->job), failed);
+    return rows;
+}
+
 static bool push_progress(struct visit *v, const struct report_progress *progress)
 {
-    json_t *workers = json_array();
-    for (uint32_t i = 0; i < progress->worker_count; i++)
-        (void)json_array_append_new(workers, slots_row(v, &progress->workers[i], progress->job));
-    bool whole = json_array_size(workers) == progress->worker_count;
-    char *text = json_finish_text(workers, !whole);
+    bool failed = false;
+    json_t *workers = slots_rows(v, progress, &failed);
+    char *text = json_finish_text(workers, failed);
     struct batch_progress *row =
         text == NULL ? NULL : array_push(&pump_batch(v->s->pump)->progress);
     if (row == NULL) {
@@ -412,6 +418,21 @@ static const char *push_rows(struct visit *v, const struct agent_info *agent)
 
 /* After the commit. */
 
+static json_t *progress_event(struct visit *v, const struct report_progress *progress)
+{
+    bool failed = false;
+    json_t *event = json_object();
+    json_set_u64(event, "job", progress->job, &failed);
+    json_set_u64(event, "step", progress->step, &failed);
+    json_set_i64(event, "t", pump_now_us(v->s->pump), &failed);
+    json_set_real(event, "loss", progress->loss, &failed);
+    json_set_u64(event, "generation", progress->generation, &failed);
+    json_set_u64(event, "attempt", progress->attempt, &failed);
+    json_set_u64(event, "redone_slots", progress->redone_slots, &failed);
+    json_set(event, "workers", slots_rows(v, progress, &failed), &failed);
+    return json_finish(event, failed);
+}
+
 /* Tells listeners and drivers about each step once: a report that is sent again is old news. */
 static void announce(struct visit *v)
 {
@@ -424,17 +445,7 @@ static void announce(struct visit *v)
         info->loss = progress->loss;
         providers_step_committed(&v->s->providers, progress->job, progress->step);
         if (!stream_has_clients(v->s->stream)) continue;
-        json_t *workers = json_array();
-        for (uint32_t k = 0; k < progress->worker_count; k++)
-            (void)json_array_append_new(workers,
-                                        slots_row(v, &progress->workers[k], progress->job));
-        stream_send(v->s->stream, "progress",
-                    json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:o}", "job", (json_int_t)progress->job,
-                              "step", (json_int_t)progress->step, "t",
-                              (json_int_t)pump_now_us(v->s->pump), "loss", progress->loss,
-                              "generation", (json_int_t)progress->generation, "attempt",
-                              (json_int_t)progress->attempt, "redone_slots",
-                              (json_int_t)progress->redone_slots, "workers", workers));
+        stream_send(v->s->stream, "progress", progress_event(v, progress));
     }
 }
 

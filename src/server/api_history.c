@@ -1,4 +1,5 @@
 /* Calls that read rows of the journal: why, logs, progress, ledger, decisions, cost. */
+#include "codec/json.h"
 #include "codec/names.h"
 #include "server/server_state.h"
 #include <sqlite3.h>
@@ -178,14 +179,16 @@ static json_t *step_row(struct server *s, struct sqlite3_stmt *query)
     (void)s; /* names were put in when the row was stored */
     const char *text = (const char *)sqlite3_column_text(query, 5);
     json_t *workers = json_loads(text == NULL ? "[]" : text, 0, NULL);
-    return workers == NULL
-               ? NULL
-               : json_pack("{s:I,s:I,s:f,s:I,s:I,s:I,s:o}", "step",
-                           (json_int_t)column_u64(query, 0), "t", (json_int_t)column_u64(query, 1),
-                           "loss", sqlite3_column_double(query, 2), "generation",
-                           (json_int_t)column_u64(query, 3), "attempt",
-                           (json_int_t)column_u64(query, 4), "redone_slots",
-                           (json_int_t)column_u64(query, 6), "workers", workers);
+    bool failed = false;
+    json_t *row = json_object();
+    json_set_u64(row, "step", column_u64(query, 0), &failed);
+    json_set_u64(row, "t", column_u64(query, 1), &failed);
+    json_set_real(row, "loss", journal_column_real(query, 2), &failed);
+    json_set_u64(row, "generation", column_u64(query, 3), &failed);
+    json_set_u64(row, "attempt", column_u64(query, 4), &failed);
+    json_set_u64(row, "redone_slots", column_u64(query, 6), &failed);
+    json_set(row, "workers", workers, &failed);
+    return json_finish(row, failed);
 }
 
 /* Steps count from 0, so "after" is a step that is not wanted and absent means all. */

@@ -1,5 +1,6 @@
 /* Calls about jobs: submit, cancel, plan, and the rows of one or all. */
 #include "base/mem.h"
+#include "codec/json.h"
 #include "codec/names.h"
 #include "core/quote.h"
 #include "server/server_state.h"
@@ -268,12 +269,10 @@ static json_t *job_row(struct server *s, const struct job_view *view)
     const struct job_info *info = jobs_find(&s->jobs, view->job_id);
     json_t *row = job_view_json(&view_names, view, jobs_spec(&s->jobs, view->spec_hash));
     if (row == NULL) return NULL;
-    bool done =
-        json_object_set_new(row, "loss", json_real(info == NULL ? 0 : info->loss)) == 0 &&
-        json_object_set_new(row, "tokens_per_s", json_real(tokens_per_s(s, view->job_id))) == 0;
-    if (done) return row;
-    json_decref(row);
-    return NULL;
+    bool failed = false;
+    json_set_real(row, "loss", info == NULL ? 0 : info->loss, &failed);
+    json_set_real(row, "tokens_per_s", tokens_per_s(s, view->job_id), &failed);
+    return json_finish(row, failed);
 }
 
 void api_job(struct server *s, request *r)

@@ -116,7 +116,7 @@ static bool load_progress(struct jobs *jobs, struct error *ret_error)
         if (info == NULL) continue;
         info->has_progress = true;
         info->progress_step = (uint64_t)sqlite3_column_int64(s, 1);
-        info->loss = sqlite3_column_double(s, 2);
+        info->loss = journal_column_real(s, 2);
     }
     return true;
 }

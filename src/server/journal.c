@@ -6,6 +6,7 @@
 #include "server/mark.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -548,6 +549,12 @@ bool journal_row(struct sqlite3_stmt *query)
     if (sqlite3_step(query) == SQLITE_ROW) return true;
     journal_reset(query);
     return false;
+}
+
+double journal_column_real(struct sqlite3_stmt *query, int column)
+{
+    if (sqlite3_column_type(query, column) == SQLITE_NULL) return NAN;
+    return sqlite3_column_double(query, column);
 }
 
 void journal_reset(struct sqlite3_stmt *query)

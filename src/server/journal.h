@@ -69,6 +69,8 @@ bool journal_read_events(journal *j, uint64_t after, journal_event_fn *take, voi
  * sentence is in ret_error. */
 struct sqlite3_stmt *journal_query(journal *j, const char *sql, struct error *ret_error);
 bool journal_row(struct sqlite3_stmt *query);
+/* SQLite has no NaN: it is stored as NULL, and comes back as NaN here. */
+double journal_column_real(struct sqlite3_stmt *query, int column);
 void journal_reset(struct sqlite3_stmt *query);
 
 #endif

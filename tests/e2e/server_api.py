@@ -292,6 +292,21 @@ class Rows(Case):
         rest = self.server.get(f"/v1/jobs/1/logs?after={page['next']}")["lines"]
         self.assertEqual(page["lines"] + rest, lines)
 
+    def test_a_loss_that_is_no_number_is_null(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        line = json.dumps({"t": "progress", "job": 1, "step": 0, "loss": None, "generation": 1,
+                           "attempt": 1, "redone_slots": 0,
+                           "workers": [{"worker": 1, "slots": "80"}]}).replace('"', '\\"')
+        self.assertEqual(self.server.submit(job("nan", f"echo '{line}' >&3; exec sleep 600"))[0], 201)
+        steps = self.server.wait_for("the step", lambda:
+                                     self.server.get("/v1/jobs/1/progress")["steps"])
+        self.assertIsNone(steps[0]["loss"])
+        self.assertIsNone(self.server.get("/v1/jobs/1")["loss"])
+        self.server.kill()
+        self.server.start()
+        self.assertIsNone(self.server.get("/v1/jobs")["jobs"][0]["loss"])
+
     def test_cancel_and_drain(self):
         self.server.start()
         self.server.wait_for_offers()

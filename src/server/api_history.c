@@ -181,12 +181,12 @@ static json_t *step_row(struct server *s, struct sqlite3_stmt *query)
     json_t *workers = json_loads(text == NULL ? "[]" : text, 0, NULL);
     bool failed = false;
     json_t *row = json_object();
-    json_set_u64(row, "step", column_u64(query, 0), &failed);
-    json_set_u64(row, "t", column_u64(query, 1), &failed);
+    json_set_i64(row, "step", sqlite3_column_int64(query, 0), &failed);
+    json_set_i64(row, "t", sqlite3_column_int64(query, 1), &failed);
     json_set_real(row, "loss", journal_column_real(query, 2), &failed);
-    json_set_u64(row, "generation", column_u64(query, 3), &failed);
-    json_set_u64(row, "attempt", column_u64(query, 4), &failed);
-    json_set_u64(row, "redone_slots", column_u64(query, 6), &failed);
+    json_set_i64(row, "generation", sqlite3_column_int64(query, 3), &failed);
+    json_set_i64(row, "attempt", sqlite3_column_int64(query, 4), &failed);
+    json_set_i64(row, "redone_slots", sqlite3_column_int64(query, 6), &failed);
     json_set(row, "workers", workers, &failed);
     return json_finish(row, failed);
 }

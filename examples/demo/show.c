@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { CHAPTER_COLUMNS = 78 };
+enum { CHAPTER_COLUMNS = 78, SOON_US = 100000 };
 
 void show_promise(const struct term *term)
 {
@@ -172,6 +172,8 @@ static void add_drain(struct text *line, const json_t *decision, const struct te
     if (is_price)
         text_add(line, " costs %s/h, threshold %s/h", format_usd(price, row_int(decision, "a"), 2),
                  format_usd(threshold, row_int(decision, "b"), 2));
+    else if (has_notice && row_int(decision, "a") < SOON_US)
+        text_add(line, " is being taken");
     else if (has_notice)
         text_add(line, " will be taken in %s", format_duration(price, row_int(decision, "a")));
     else if (is_cheaper)

@@ -10,11 +10,11 @@ allowed() { # allowed FOLDER -> the folders, or single headers, its files may in
     codec) echo "codec core base" ;;
     sim) echo "sim core codec base" ;;
     worker/core) echo "worker/core core/assert.h" ;;
-    worker) echo "worker worker/core base core/assert.h codec/names.h" ;;
+    worker) echo "worker worker/core base core/assert.h" ;;
     driver) echo "driver codec core base worker/status.h" ;;
     agent) echo "agent codec core base worker/status.h" ;;
     server) echo "server driver codec core base" ;;
-    cli) echo "cli codec base core server/server.h agent/agent.h sim/sim.h worker/ckpt_main.h" ;;
+    cli) echo "cli base core/assert.h server/server.h agent/agent.h sim/sim.h worker/ckpt_main.h" ;;
     *) echo "" ;;
     esac
 }

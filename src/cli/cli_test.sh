@@ -32,6 +32,7 @@ expect 2 'unknown verb "xyzzy"' xyzzy
 while read -r verb; do
     expect 0 "usage: shoal $verb" "$verb" --help
     expect 0 "example:" "$verb" --help
+    expect 0 "usage: shoal $verb" help "$verb"
     expect 2 "shoal" "$verb" --nosuch
 done <verbs
 expect 2 'did you mean "--detach"?' run --detahc job.yaml

@@ -122,8 +122,13 @@ static int run_verb(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    char help_flag[] = "--help";
     int code = CLI_DONE;
     json_set_alloc_funcs(mem_alloc, mem_free);
+    if (argc == 3 && strcmp(argv[1], "help") == 0) { /* "help VERB" is "VERB --help" */
+        argv[1] = argv[2];
+        argv[2] = help_flag;
+    }
     if (argc < 2 || is_any(argv[1], "--help", "-h", "help"))
         print_usage();
     else if (is_any(argv[1], "--version", "-V", "version"))

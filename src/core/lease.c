@@ -168,6 +168,7 @@ static void start(pool *p, uint32_t slot, struct pool_output *out)
     l->state = LEASE_ACTIVE;
     l->since_us = p->now_us;
     lease_restart(p, slot);
+    job_rearm_budget(p, l->job); /* from here on it costs the job */
     job_retime(p, l->job);
 }
 

@@ -157,6 +157,26 @@ static void budget_bounds_what_is_bought_and_waiting_is_said_once(void **state)
     bench_close(&b);
 }
 
+/* On a node that was bought for it, and on an idle one that needs no boot. */
+static void a_spent_budget_ends_the_job(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    for (uint64_t id = 1; id <= 2; id++) {
+        bench_submit(&b, (struct test_job){.id = id, .min = 1, .max = 1, .budget = USD / 1000});
+        bench_raise(&b);
+        assert_int_equal(bench_job_state(&b, id), JOB_RUNNING);
+        assert_true(bench_lease(&b, id, 0, &lease));
+        bench_live(&b, 5 * SECOND_US); /* $0.001 lasts 1.8 s at $2/h */
+        assert_int_equal(bench_job_state(&b, id), JOB_FAILED);
+        bench_worker(&b, lease.node_key, id, lease.worker_id, WORKER_PHASE_STOPPED, 0);
+    }
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_NODE], 1);
+    bench_close(&b);
+}
+
 static void waiting_is_said_again_when_less_is_up_not_after_each_purchase(void **state)
 {
     struct bench b;
@@ -562,6 +582,7 @@ int main(void)
         cmocka_unit_test(pools_narrow_the_choice),
         cmocka_unit_test(the_region_with_most_ncu_wins),
         cmocka_unit_test(budget_bounds_what_is_bought_and_waiting_is_said_once),
+        cmocka_unit_test(a_spent_budget_ends_the_job),
         cmocka_unit_test(waiting_is_said_again_when_less_is_up_not_after_each_purchase),
         cmocka_unit_test(a_gang_that_the_cheapest_ncu_cannot_complete_takes_cheaper_devices),
         cmocka_unit_test(risen_prices_shed_the_dearest_node_down_to_the_gang),

@@ -66,6 +66,7 @@ void wire_write_tag(struct wire_cursor *cursor, const struct wire_tag *tag)
 struct wire_tag wire_read_tag(struct wire_cursor *cursor)
 {
     uint64_t turn = wire_read_u64(cursor), leader = wire_read_u64(cursor);
+    if (turn > WIRE_TURN_MAX) cursor->failed = true; /* the next one must have a number too */
     return (struct wire_tag){turn, leader};
 }
 

@@ -37,6 +37,9 @@ enum wire_kind {
     WIRE_KIND_END,
 };
 
+/* No job gives so many turns; a peer that claims a larger number is refused. */
+#define WIRE_TURN_MAX (UINT64_C(1) << 62)
+
 struct wire_tag {
     uint64_t turn, leader;
 };

@@ -87,6 +87,7 @@ export TSAN_OPTIONS=halt_on_error=1
 
 check layers tests/layers.sh
 check build-gcc build build gcc --buildtype=release
+check unused tests/unused.sh build
 meson_tests test-gcc build --no-suite slow
 check build-clang build build-clang clang --buildtype=debugoptimized
 meson_tests test-clang build-clang --suite unit

@@ -41,6 +41,10 @@ build() { # build DIR [MESON OPTION...]
     dir=$1
     shift
     [ -f "$dir/build.ninja" ] || meson setup "$dir" "$@" >/dev/null
+    told=$(ninja -C "$dir" build.ninja 2>&1) || { # configures anew after a change of meson.build
+        echo "$told" >&2
+        exit 1
+    }
     ninja -C "$dir" --quiet
 }
 

@@ -334,7 +334,8 @@ static int add_text(const char *text, size_t bytes, void *self)
     return 0;
 }
 
-/* 15: every decimal of that many digits comes out as it went in (6.6598, not 6.6597999999999997). */
+/* 15: every decimal of that many digits comes out as it went in (6.6598, not 6.6597999999999997).
+ */
 enum { REAL_DIGITS = 15 };
 
 char *json_finish_text(json_t *root, bool failed)

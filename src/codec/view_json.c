@@ -28,8 +28,8 @@ static void set_reason_text(json_t *object, const char *key, uint32_t reason, in
     json_set_text(object, key, reason_format(reason, a, b, c, text, sizeof text), failed);
 }
 
-/* The sentence of a reason, where what was decided gives it another turn: a machine is drained for a
- * cheaper one, and let go for the reason of its drain, which has said the numbers. */
+/* The sentence of a reason, where what was decided gives it another turn: a machine is drained for
+ * a cheaper one, and let go for the reason of its drain, which has said the numbers. */
 static void set_decision_text(json_t *object, const char *key, const struct pool_decision *decision,
                               bool *failed)
 {

@@ -50,13 +50,13 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
                                             may replace it: bounds the swaps of a node-hour */
 #define SWAP_GAIN_PPM INT64_C(900000) /* spot must cost below this share to be taken (back) */
 /* A job's hourly budget when prices rise after buying. Trading a node costs a boot and a hand-over,
- * so: more than 2 % above is acted upon at once, less only when it lasts a minute (at most 0.04 % of
- * an hour's budget), and for ten minutes after a node went more is bought only within 90 % of the
- * budget: a price that wavers around it trades one node in ten minutes, not one per wave. */
+ * so: more than 2 % above is acted upon at once, less only when it lasts a minute (at most 0.04 %
+ * of an hour's budget), and for ten minutes after a node went more is bought only within 90 % of
+ * the budget: a price that wavers around it trades one node in ten minutes, not one per wave. */
 #define BUDGET_SLACK_DIVISOR 50
 #define BUDGET_HOLD_US       INT64_C(60000000)
 #define BUDGET_QUIET_US      INT64_C(600000000)
-#define NOTICE_MARGIN_US     INT64_C(200000) /* workers are gone this long before the provider acts */
+#define NOTICE_MARGIN_US     INT64_C(200000) /* workers are gone this long before it acts */
 enum {
     REFUSED_DOUBLINGS_MAX = 3, /* an offer that keeps refusing is asked at up to 8 backoffs */
     REFRESH_LEASES = 4

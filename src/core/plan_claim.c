@@ -1,10 +1,10 @@
-/* Claims: stock is kept for a gang that is short, or smaller jobs of lower classes would eat it as it
- * comes, piece by piece, and the gang would never start.
+/* Claims: stock is kept for a gang that is short, or smaller jobs of lower classes would eat it as
+ * it comes, piece by piece, and the gang would never start.
  *
- * While a job of a higher class waits for its gang minimum and only stock is missing, lower classes buy
- * no offer of a model and a capacity kind that it could use in that region (idle devices are free to
- * all: somebody pays for them already). A gang that never gets there must not block everybody: after
- * boot_timeout_us its claim is spent until it has been complete once.
+ * While a job of a higher class waits for its gang minimum and only stock is missing, lower classes
+ * buy no offer of a model and a capacity kind that it could use in that region (idle devices are
+ * free to all: somebody pays for them already). A gang that never gets there must not block
+ * everybody: after boot_timeout_us its claim is spent until it has been complete once.
  *
  * A region holds the union of its claims per class. One that ends clears the union of its class and
  * wakes everyone: who still claims is planned before those whom it keeps off, and says so again. */
@@ -13,7 +13,8 @@
 
 static bool can_claim(const struct shape *s)
 {
-    /* One node is enough for a batch job, and one device for a minimum of one: nothing to collect. */
+    /* One node is enough for a batch job, and one device for a minimum of one: nothing to collect.
+     */
     return s->kind != JOB_KIND_BATCH && s->devices_min > 1 && s->job_class + 1 < JOB_CLASS_END;
 }
 

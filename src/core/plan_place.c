@@ -11,8 +11,9 @@ void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
-    /* Said already. A purchase is told by itself and changes nothing about what is still missing; it
-     * is news when another reason holds it up, or when it waits with fewer devices than it had then. */
+    /* Said already. A purchase is told by itself and changes nothing about what is still missing;
+     * it is news when another reason holds it up, or when it waits with fewer devices than it had
+     * then. */
     bool fewer = reason == REASON_WAIT_CAPACITY && numbers.a < (int64_t)j->wait_count;
     if (j->wait_reason == reason && !fewer) return;
     j->wait_reason = reason;

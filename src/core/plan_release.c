@@ -95,7 +95,8 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     const struct offer *held_offer = &p->offers[p->nodes[node].offer];
     int64_t ncu_milli = (int64_t)p->models[held_offer->model].ncu_milli * held_offer->device_count;
     MARK(out, SWAP_TO_SPOT);
-    /* No overflow: the unit price of spot is below the held one, whose product is the node's price. */
+    /* No overflow: the unit price of spot is below the held one, whose product is the node's price.
+     */
     node_drain(p, node, REASON_CHEAPER_SPOT, p->now_us + p->config.drain_us,
                (struct numbers){.a = p->offers[spot].unit_usd_micros * ncu_milli / 1000,
                                 .b = held_offer->usd_micros_per_hour},

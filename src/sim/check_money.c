@@ -13,8 +13,8 @@ static int64_t share(int64_t usd_micros, uint32_t part, uint32_t whole)
 }
 
 /* What the job pays for this node now: all of it while the node was bought for it and nobody else
- * works there, its share otherwise. A node that was let go counts no more, although it may bill until
- * it is gone: the core may count it longer, which only makes it more careful. */
+ * works there, its share otherwise. A node that was let go counts no more, although it may bill
+ * until it is gone: the core may count it longer, which only makes it more careful. */
 static int64_t committed_on(const struct sim *s, uint32_t node_index, uint64_t job_id)
 {
     const struct sim_shadow *shadow = s->shadow;

@@ -1,8 +1,8 @@
 /* The sockets of a worker: a full mesh of peers, the agent's line socket, one thread, one epoll.
  *
  * Role       Moves frames between the machine (member.h) and peers. Decides nothing but who is let
- *            in: version, job, token, tensors and identity must agree, else the connection is closed and said
- *            so once.
+ *            in: version, job, token, tensors and identity must agree, else the connection is
+ *            closed and said so once.
  * Dialling   The higher id dials the lower one; addresses come from the agent's `peers` lines.
  * Threads    net_start() starts the thread; it takes `lock` around every use of the machine, and
  *            calls the hooks with it held. Others call net_wake() after changing the machine.

@@ -101,9 +101,10 @@ struct holding job_holding(const pool *p, uint32_t slot)
          at = p->leases[at].job_link.next) {
         const struct lease *l = &p->leases[at];
         const struct node *n = &p->nodes[l->node];
-        held.usd_micros_per_hour += lease_usd_micros_per_hour(p, at);
+        int64_t usd_micros_per_hour = lease_usd_micros_per_hour(p, at);
+        held.usd_micros_per_hour += usd_micros_per_hour;
         if (!node_is_usable(n) || !lease_holds(l)) continue;
-        held.kept_usd_micros_per_hour += lease_usd_micros_per_hour(p, at);
+        held.kept_usd_micros_per_hour += usd_micros_per_hour;
         held.device_count += l->device_count;
         if (n->state == NODE_READY) held.up_count += l->device_count;
         if (n->state == NODE_BOOTING) held.booting_count += l->device_count;

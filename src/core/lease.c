@@ -54,6 +54,7 @@ int64_t lease_usd_micros_per_hour(const pool *p, uint32_t slot)
     const struct lease *l = &p->leases[slot];
     const struct node *n = &p->nodes[l->node];
     if (n->offer == SLOT_NONE) return 0;
+    if (l->paid_count == n->device_count) return p->offers[n->offer].usd_micros_per_hour;
     return money_share_ceil(p->offers[n->offer].usd_micros_per_hour, l->paid_count,
                             n->device_count);
 }

@@ -51,6 +51,13 @@ grep -q 'step 2' err || fail "did not resume: $(cat err)"
 for shard in saved/step-000004/*.safetensors; do truncate -s -1 "$shard"; done
 [ "$(weights --checkpoint saved --checkpoint-every 2 2>err)" = "$first" ] || fail "a damaged checkpoint was used"
 grep -q 'step 2' err || fail "did not fall back to step 2: $(cat err)"
+# A file that cannot grow, as on a full disk, costs that checkpoint: it is said, the run goes on, the older one stays.
+cp -r saved full
+rm -r full/step-000004
+[ "$(trap '' XFSZ; ulimit -f 8; weights --checkpoint full --checkpoint-every 2 2>err)" = "$first" ] || fail "full: $(cat err)"
+grep -q 'checkpoint failed: .*File too large; training goes on and older checkpoints stay' err || fail "full: $(cat err)"
+cmp saved/step-000002/manifest.json full/step-000002/manifest.json || fail "the older checkpoint is gone"
+[ ! -e full/step-000004/manifest.json ] || fail "half a checkpoint looks whole"
 "$lm" --data text --steps 4 --slots 3 --width 32 --heads 2 --checkpoint saved --sample 64 >out 2>err
 grep -q 'step 4' err || fail "did not find the finished checkpoint: $(cat err)"
 [ "$(wc -c <out)" -gt 128 ] || fail "no sample from a checkpoint: $(cat out)"

@@ -73,11 +73,11 @@ fuzz() { # every fuzzer, its share of the time
     share=$(((fuzz_seconds + count - 1) / count))
     for program in build-fuzz/tests/fuzz/fuzz_*; do
         [ -x "$program" ] && [ -f "$program" ] || continue
-        name=${program##*/fuzz_}
-        mkdir -p $logs/corpus/"$name"
-        echo "--- $name, $share s"
+        fuzzer=${program##*/fuzz_} # "name" is that of the check
+        mkdir -p $logs/corpus/"$fuzzer"
+        echo "--- $fuzzer, $share s"
         "$program" -max_total_time=$share -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-            -artifact_prefix=$logs/crash-"$name"- $logs/corpus/"$name" tests/fuzz/corpus/"$name" || return 1
+            -artifact_prefix=$logs/crash-"$fuzzer"- $logs/corpus/"$fuzzer" tests/fuzz/corpus/"$fuzzer" || return 1
     done
 }
 

@@ -234,6 +234,15 @@ static void worker_finished(pool *p, uint32_t lease, struct pool_output *out)
     lease_end(p, lease, out);
 }
 
+/* Workers that share a cause fail together: all that were running when one failed count once, or one
+ * blow to a gang of twelve would look like twelve failures in a row. Worker ids only grow. */
+static void count_failure(pool *p, struct job *j, uint64_t worker_id)
+{
+    if (worker_id < j->round_worker_id) return;
+    j->failures++;
+    j->round_worker_id = lease_next_worker_id(p);
+}
+
 static void worker_failed(pool *p, uint32_t lease, const struct pool_event *event,
                           struct pool_output *out)
 {
@@ -243,7 +252,7 @@ static void worker_failed(pool *p, uint32_t lease, const struct pool_event *even
         lease_end(p, lease, out);
         return;
     }
-    j->failures++;
+    count_failure(p, j, l->worker_id);
     if (j->failures > p->config.worker_failures_max) {
         job_end(p, l->job, JOB_FAILED, DECISION_STOP, REASON_TOO_MANY_FAILURES,
                 (struct numbers){.a = j->failures}, out);

@@ -137,9 +137,16 @@ void lease_end(pool *p, uint32_t slot, struct pool_output *out)
     node_retime(p, node);
 }
 
+uint64_t lease_next_worker_id(const pool *p)
+{
+    return p->config.incarnation << KEY_SHIFT | p->next_worker;
+}
+
 static uint64_t make_worker_id(pool *p)
 {
-    return p->config.incarnation << KEY_SHIFT | p->next_worker++;
+    uint64_t worker_id = lease_next_worker_id(p);
+    p->next_worker++;
+    return worker_id;
 }
 
 void lease_restart(pool *p, uint32_t slot)

@@ -20,10 +20,11 @@ void lease_stop(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us);
 void lease_over(pool *p, uint32_t slot); /* its worker is no more, the node is going */
 /* Its worker is no more, the node stays: devices are free again. */
 void lease_end(pool *p, uint32_t slot, struct pool_output *out);
-void lease_drop(pool *p, uint32_t slot);    /* the node is gone */
-void lease_restart(pool *p, uint32_t slot); /* a new worker on the same devices */
-void lease_ask_now(pool *p, uint32_t slot); /* after a restart of the server */
-bool lease_holds(const struct lease *l);    /* it counts for the gang: not on its way out */
+void lease_drop(pool *p, uint32_t slot);      /* the node is gone */
+void lease_restart(pool *p, uint32_t slot);   /* a new worker on the same devices */
+uint64_t lease_next_worker_id(const pool *p); /* above those of all workers so far */
+void lease_ask_now(pool *p, uint32_t slot);   /* after a restart of the server */
+bool lease_holds(const struct lease *l);      /* it counts for the gang: not on its way out */
 /* What the job pays for it in its hourly budget. */
 int64_t lease_usd_micros_per_hour(const pool *p, uint32_t slot);
 int64_t lease_due_us(const pool *p, uint32_t slot);

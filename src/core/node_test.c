@@ -263,6 +263,29 @@ static void failing_workers_are_restarted_until_it_is_too_often(void **state)
     bench_close(&b);
 }
 
+static void workers_that_fail_together_count_once(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    open_with(&b, 4);
+    bench_raise(&b);
+    for (uint32_t round = 1; round <= b.config.worker_failures_max + 1; round++) {
+        uint64_t workers[4], keys[4];
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_true(bench_lease(&b, 1, i, &lease));
+            workers[i] = lease.worker_id;
+            keys[i] = lease.node_key;
+        }
+        assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING); /* 4 a round are above the limit */
+        for (uint32_t i = 0; i < 4; i++)
+            bench_worker(&b, keys[i], 1, workers[i], WORKER_PHASE_FAILED, 0);
+    }
+    assert_int_equal(b.said[DECISION_STOP][REASON_TOO_MANY_FAILURES], 1);
+    assert_int_equal(bench_job_state(&b, 1), JOB_FAILED);
+    bench_close(&b);
+}
+
 static void a_worker_nobody_wants_is_stopped(void **state)
 {
     struct bench b;
@@ -388,6 +411,7 @@ int main(void)
         cmocka_unit_test(after_a_restart_everything_is_asked_again),
         cmocka_unit_test(what_fell_due_while_the_server_was_down_is_asked_first),
         cmocka_unit_test(failing_workers_are_restarted_until_it_is_too_often),
+        cmocka_unit_test(workers_that_fail_together_count_once),
         cmocka_unit_test(a_worker_nobody_wants_is_stopped),
         cmocka_unit_test(a_submit_changes_nothing_the_second_time_also_after_the_end),
         cmocka_unit_test(a_spent_budget_stops_the_job_at_the_micro_dollar),

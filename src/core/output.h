@@ -85,7 +85,7 @@ enum decision_kind {
     X(DONE, "all steps are done, step #a")                                                         \
     X(CANCELLED, "cancelled by its owner")                                                         \
     X(WORKER_FAILED, "a worker exited with status #a; restart #b of #c")                           \
-    X(TOO_MANY_FAILURES, "workers failed #a times without a step in between")                      \
+    X(TOO_MANY_FAILURES, "workers failed #a times in a row without a step in between")             \
     X(BUDGET_SPENT, "the budget of the job is spent")                                              \
     X(REGION_CHANGED, "moves to another region: the current one cannot reach #a devices")          \
     X(CHEAPER_SPOT, "spot is cheap again: $a/h instead of $b/h for the same NCU")                  \

@@ -35,9 +35,10 @@ struct pool_config {
     int64_t boot_timeout_us; /* a node not up and joined after this is given up */
     int64_t refused_backoff_us; /* how long an offer that refused is left alone */
     int64_t drain_us; /* what a worker gets to hand over when nobody forces us to be faster */
-    int64_t idle_release_us;      /* a bought node that nobody uses is let go after this */
-    uint32_t worker_failures_max; /* failures of a job's workers without a step in between before it
-                                     fails */
+    int64_t idle_release_us; /* a bought node that nobody uses is let go after this */
+    /* Rounds of failing workers without a step in between before the job fails; all that were running
+     * when one failed are of its round. */
+    uint32_t worker_failures_max;
     uint32_t reserved;
 };
 

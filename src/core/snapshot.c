@@ -129,7 +129,7 @@ static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
 static_assert(sizeof(struct node) == 208, "walk the new field of node");
 static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
 static_assert(sizeof(struct shape) == 104, "walk the new field of shape");
-static_assert(sizeof(struct job) == 264, "walk the new field of job");
+static_assert(sizeof(struct job) == 272, "walk the new field of job");
 
 static void walk_catalog(struct walk *w, pool *p)
 {
@@ -276,6 +276,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u64(w, &j->order);
     walk_u64(w, &j->step);
     walk_u64(w, &j->ckpt_step);
+    walk_u64(w, &j->round_worker_id);
     walk_i64(w, &j->submitted_us);
     walk_i64(w, &j->started_us);
     walk_i64(w, &j->ended_us);

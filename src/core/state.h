@@ -121,6 +121,7 @@ struct shape {
 struct job {
     uint64_t job_id, spec_hash, order; /* order: class << 56 | seq of its submission */
     uint64_t step, ckpt_step;
+    uint64_t round_worker_id; /* workers made before it failed in the round counted last */
     int64_t submitted_us, started_us, ended_us, short_since_us;
     int64_t budget_usd_micros, usd_micros, budget_check_us, review_us;
     int64_t claim_until_us;                /* 0 = no claim on stock since its gang was complete */

@@ -3,7 +3,8 @@
 # assert handler, or if it has a writable byte of its own. `nm` sees what a review can miss.
 set -eu
 archive=${1:?usage: purity.sh LIBCORE.A}
-allowed='memcpy memmove memset memcmp pool_assert_failed'
+# bcmp is what clang makes of a memcmp() that is only compared with 0.
+allowed='memcpy memmove memset memcmp bcmp pool_assert_failed'
 
 defined=$(nm --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort -u)
 status=0

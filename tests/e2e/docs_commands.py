@@ -59,7 +59,8 @@ def main():
         sys.exit(__doc__)
     build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else tree.root / "build").resolve()
     pages = [pathlib.Path(p) for p in sys.argv[2:]]
-    pages = pages or [tree.root / "README.md", *sorted((tree.root / "docs").glob("*.md"))]
+    pages = pages or [tree.root / "README.md", *sorted((tree.root / "docs").glob("*.md")),
+                      tree.root / "examples/lm/README.md"]
     tree.adopt()
     ran = failed = 0
     for page in pages:

@@ -5,6 +5,7 @@ set -eu
 build=${1:?usage: unused.sh BUILD}
 # Parts of an interface that reads better whole: faultable calls of io.h; an invariant check like its sisters.
 allowed='io_fsync io_rename member_check'
+[ -d "$build" ] || { echo "$build: no such build; make it first: tests/run.sh build-gcc"; exit 1; }
 symbols=$(mktemp)
 trap 'rm -f "$symbols"' EXIT INT TERM
 find "$build" -name '*.o' -exec nm -g -A {} + >"$symbols"

@@ -33,8 +33,10 @@ static void run_commands(struct server *s, const struct pool_output *out)
 {
     for (uint32_t i = 0; i < out->command_count; i++) {
         const struct pool_command *command = &out->commands[i];
-        if (command->kind <= POOL_COMMAND_OBSERVE_NODE)
-            providers_run(&s->providers, &s->offers, s->pool, command);
+        bool for_node = command->kind == POOL_COMMAND_ENSURE_NODE ||
+                        command->kind == POOL_COMMAND_RELEASE_NODE ||
+                        command->kind == POOL_COMMAND_OBSERVE_NODE;
+        if (for_node) providers_run(&s->providers, &s->offers, s->pool, command);
     }
 }
 

@@ -46,6 +46,7 @@ extern "C" {
 #endif
 
 enum { SHOAL_SLOTS_MAX = 1024, SHOAL_DIMS_MAX = 4 };
+enum { SHOAL_VERSION_MAJOR = 0, SHOAL_VERSION_MINOR = 1, SHOAL_VERSION_PATCH = 0 };
 
 struct shoal_tensor {
     const char *name; /* unique among params and state; goes into checkpoints */
@@ -85,12 +86,29 @@ void shoal_submit(struct shoal *job, float loss); /* the gradient asked for is c
 int shoal_close(
     struct shoal *job); /* 0 done or left as told; 1 failed (the sentence went to stderr) */
 
+/* How the loop went, for programs that want more than the status of shoal_close(); ask once
+ * shoal_next() has returned false and before shoal_close(). *ret_reason: the sentence that also went
+ * to stderr when it failed, else ""; valid until shoal_close(). */
+enum shoal_end { SHOAL_RUNNING, SHOAL_DONE, SHOAL_LEFT, SHOAL_FAILED };
+enum shoal_end shoal_ended(const struct shoal *job, const char **ret_reason);
+
 /* Position in the endless stream of samples of sample i of (step, slot): every sample is used
  * exactly once. */
 uint64_t shoal_sample(const struct shoal *job, uint64_t step, uint32_t slot, uint32_t i);
 /* Counter-based random bits: the same for the same arguments on every machine (SplitMix64 over the
  * words). */
 uint64_t shoal_random(uint64_t seed, uint64_t step, uint32_t slot, uint64_t counter);
+
+/* For programs that load libshoal.so at run time, such as the Python package: the version of the
+ * library in use, major << 16 | minor << 8 | patch, and where the fields of the structs above lie.
+ * A row without a name gives the size of its owner. A field added later lies anywhere, and zero
+ * means that it is not used: so whoever sets fields by this table fits older and newer libraries. */
+struct shoal_field {
+    const char *owner, *name; /* "shoal_options", "slots"; name NULL: the struct itself */
+    uint32_t offset, bytes;
+};
+uint32_t shoal_version(void);
+const struct shoal_field *shoal_fields(uint32_t *ret_count);
 
 #ifdef __cplusplus
 }

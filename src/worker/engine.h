@@ -30,9 +30,10 @@ struct shoal {
     struct member *member;
     struct net *net; /* NULL: standalone */
     struct status_page *page;
-    struct saver *saver; /* NULL: no checkpoints */
-    bool can_leave;      /* SIGTERM is ours to handle */
-    bool failed;         /* a sentence was printed */
+    struct saver *saver;  /* NULL: no checkpoints */
+    bool can_leave;       /* SIGTERM is ours to handle */
+    bool failed;          /* a sentence was printed */
+    struct error failure; /* that sentence */
     enum member_want doing;
     int64_t slot_started_us;
 

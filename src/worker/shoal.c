@@ -307,6 +307,7 @@ static bool found(struct shoal *shoal)
     if (result == CKPT_REFUSED) {
         fprintf(stderr, "%s\n", error.text);
         shoal->failed = true;
+        shoal->failure = error;
         return false;
     }
     if (result == CKPT_LOADED) {
@@ -396,6 +397,14 @@ void shoal_submit(struct shoal *shoal, float loss)
     member_slot_done(shoal->member, wanted, epoch, took_us);
     shoal->doing = MEMBER_WANT_WAIT;
     unlock(shoal);
+}
+
+enum shoal_end shoal_ended(const struct shoal *shoal, const char **ret_reason)
+{
+    *ret_reason = shoal->failure.text;
+    if (shoal->failed) return SHOAL_FAILED;
+    if (shoal->doing == MEMBER_WANT_EXIT_DONE) return SHOAL_DONE;
+    return shoal->doing == MEMBER_WANT_EXIT_LEFT ? SHOAL_LEFT : SHOAL_RUNNING;
 }
 
 int shoal_close(struct shoal *shoal)

@@ -52,6 +52,21 @@ bool io_write_full(int fd, const void *bytes, size_t count)
     return true;
 }
 
+bool io_pwrite_full(int fd, const void *bytes, size_t count, uint64_t offset)
+{
+    if (must_fail()) return false;
+    const char *at = bytes;
+    while (count > 0) {
+        ssize_t written = pwrite(fd, at, count, (off_t)offset);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        at += written;
+        offset += (uint64_t)written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
 bool io_fsync(int fd)
 {
     return !must_fail() && fsync(fd) == 0;
@@ -60,6 +75,17 @@ bool io_fsync(int fd)
 bool io_rename(const char *from, const char *to)
 {
     return !must_fail() && rename(from, to) == 0;
+}
+
+bool io_rename_new(const char *from, const char *to)
+{
+    if (must_fail()) return false;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return true;
+    if (errno != EINVAL && errno != ENOSYS) return false;
+    /* NFS and others know only link(2), which does not replace either. */
+    if (link(from, to) != 0) return false;
+    (void)unlink(from); /* a second name of the same file: harmless if it stays */
+    return true;
 }
 
 bool io_sync_dir(const char *path)

@@ -16,9 +16,11 @@
 
 int io_open_write(const char *path, int flags, mode_t mode); /* open(2), CLOEXEC added */
 bool io_write_full(int fd, const void *bytes, size_t count); /* errno tells */
+bool io_pwrite_full(int fd, const void *bytes, size_t count, uint64_t offset);
 bool io_fsync(int fd);
 bool io_rename(const char *from, const char *to);
-bool io_sync_dir(const char *path); /* fsync of the folder itself */
+bool io_rename_new(const char *from, const char *to); /* errno EEXIST instead of replacing */
+bool io_sync_dir(const char *path);                   /* fsync of the folder itself */
 
 bool io_write_file(const char *path, const void *bytes, size_t count, mode_t mode,
                    struct error *ret_error) WARN_UNUSED;

@@ -28,6 +28,7 @@ struct rank {
     uint32_t me, ranks;
     struct layout layout;
     struct exchange x;
+    struct exchange_message message;
     int16_t *scale;
     float *gradient; /* plain form: this rank's values */
     float *plain;    /* plain form: sums of the own chunk, then all */
@@ -139,12 +140,13 @@ static size_t fill(struct rank *r, uint32_t to, uint8_t *bytes, enum wire_kind *
 {
     size_t count = 0;
     if (!r->is_plain) {
-        count = exchange_fill(&r->x, to, bytes, ret_kind);
+        *ret_kind = WIRE_DATA;
+        if (exchange_next(&r->x, to, &r->message)) count = exchange_copy(&r->message, bytes);
     } else if (r->sent[to] < first_of(r, to + 1)) {
-        *ret_kind = WIRE_PART;
+        *ret_kind = WIRE_STATE;
         count = fill_floats(r, &r->sent[to], first_of(r, to + 1), r->gradient, bytes);
     } else if (r->mean_sent[to] < plain_ready(r)) {
-        *ret_kind = WIRE_MEAN;
+        *ret_kind = WIRE_DATA;
         count = fill_floats(r, &r->mean_sent[to], plain_ready(r), r->plain, bytes);
     }
     if (count > 0 || !is_done(r) || r->barrier_sent[to]) return count;
@@ -173,12 +175,11 @@ static void take(struct rank *r, uint32_t from, const struct conn *conn)
     else if (conn->kind == WIRE_HELLO)
         return;
     else if (r->is_plain)
-        take_floats(r, conn->kind == WIRE_PART ? &r->got[from] : &r->mean_got[from], bytes,
-                    conn->payload_bytes, conn->kind == WIRE_PART);
-    else if (conn->kind == WIRE_PART)
-        fine = exchange_part(&r->x, from, bytes, conn->payload_bytes);
+        take_floats(r, conn->kind == WIRE_STATE ? &r->got[from] : &r->mean_got[from], bytes,
+                    conn->payload_bytes, conn->kind == WIRE_STATE);
     else
-        fine = exchange_mean(&r->x, from, bytes, conn->payload_bytes);
+        fine = exchange_take(&r->x, from, bytes, bytes + EXCHANGE_HEADER_BYTES,
+                             conn->payload_bytes - EXCHANGE_HEADER_BYTES);
     if (!fine) die("a frame was refused");
 }
 

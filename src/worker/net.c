@@ -43,6 +43,7 @@ struct net {
     int64_t listed_us;
     char *in, *out; /* agent lines */
     size_t in_count, out_count, out_bytes;
+    struct exchange_message message; /* the one being copied */
 };
 
 const char *net_address(const struct net *net)
@@ -343,15 +344,24 @@ static void receive(struct net *net, struct conn *conn)
     conn->unread = true;
 }
 
+/* Next frame into the output: orders first, then a message of the exchange, copied. */
+static bool fill(struct net *net, struct conn *conn)
+{
+    enum wire_kind kind;
+    size_t count = member_fill(net->options.member, conn->worker, conn_output(conn), &kind);
+    if (count == 0 && member_next(net->options.member, conn->worker, &net->message)) {
+        kind = WIRE_DATA;
+        count = exchange_copy(&net->message, conn_output(conn));
+    }
+    if (count > 0) conn_finish_output(conn, kind, count);
+    return count > 0;
+}
+
 static void pump(struct net *net, struct conn *conn)
 {
     for (int i = 0; i < 32 && !conn->dead; i++) {
         if (!conn_has_output(conn)) {
-            if (!conn->up) return;
-            enum wire_kind kind;
-            size_t count = member_fill(net->options.member, conn->worker, conn_output(conn), &kind);
-            if (count == 0) return;
-            conn_finish_output(conn, kind, count);
+            if (!conn->up || !fill(net, conn)) return;
         }
         enum conn_result result = conn_send(conn);
         if (result == CONN_AGAIN) return;

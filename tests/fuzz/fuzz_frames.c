@@ -76,6 +76,7 @@ static void work(struct victim *v)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static struct victim v;
+    static struct exchange_message message;
     static _Alignas(16) uint8_t payload[WIRE_PAYLOAD_MAX];
     set_up(&v);
     for (int64_t now_us = 1; count >= 3; now_us += 100000) {
@@ -90,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         for (int i = 0; i < 8; i++) work(&v);
         enum wire_kind ignored;
         while (member_fill(&v.member, 3, payload, &ignored) > 0) {}
+        while (member_next(&v.member, 3, &message)) (void)exchange_copy(&message, payload);
         bytes += 3 + length;
         count -= 3 + length;
     }

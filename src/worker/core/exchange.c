@@ -100,22 +100,39 @@ void exchange_ready(struct exchange *x, const struct slot_set *own_slots)
     finalise(x);
 }
 
-struct piece {
-    uint32_t first, count;
-    uint64_t elements;
+struct header {
+    struct wire_tag tag;
+    uint32_t kind, first, count, empty;
+    struct slot_set slots;
 };
 
-/* Reads tag and block range. False: nonsense. *ret_stale: not for the turn in work. */
-static bool read_range(const struct exchange *x, struct wire_cursor *cursor, uint32_t next,
-                       uint32_t end, struct piece *ret_piece, bool *ret_stale)
+enum message_kind { MESSAGE_PART = 1, MESSAGE_MEAN };
+
+static_assert(16 + 4 * 4 + sizeof(struct slot_set) <= EXCHANGE_HEADER_BYTES, "the header fits");
+
+static void write_header(uint8_t *bytes, const struct header *header)
 {
-    struct wire_tag tag = wire_read_tag(cursor);
-    uint32_t first = wire_read_u32(cursor), count = wire_read_u32(cursor);
-    *ret_stale = !x->begun || wire_tag_compare(&tag, &x->tag) != 0;
-    if (cursor->failed) return false;
-    if (*ret_stale) return true;
-    if (first != next || count > end - first) return false;
-    *ret_piece = (struct piece){first, count, elements_between(x, first, first + count)};
+    struct wire_cursor cursor = {.at = bytes, .end = bytes + EXCHANGE_HEADER_BYTES};
+    memset(bytes, 0, EXCHANGE_HEADER_BYTES);
+    wire_write_tag(&cursor, &header->tag);
+    wire_write_u32(&cursor, header->kind);
+    wire_write_u32(&cursor, header->first);
+    wire_write_u32(&cursor, header->count);
+    wire_write_u32(&cursor, header->empty);
+    wire_write(&cursor, &header->slots, sizeof header->slots);
+}
+
+static bool read_header(const uint8_t *bytes, struct header *ret_header)
+{
+    struct wire_cursor cursor = wire_reader(bytes, EXCHANGE_HEADER_BYTES);
+    ret_header->tag = wire_read_tag(&cursor);
+    ret_header->kind = wire_read_u32(&cursor);
+    ret_header->first = wire_read_u32(&cursor);
+    ret_header->count = wire_read_u32(&cursor);
+    ret_header->empty = wire_read_u32(&cursor);
+    const uint8_t *slots = wire_read(&cursor, sizeof ret_header->slots);
+    if (cursor.failed) return false;
+    memcpy(&ret_header->slots, slots, sizeof ret_header->slots);
     return true;
 }
 
@@ -130,29 +147,32 @@ static bool peaks_are_sound(const uint8_t *peaks, uint32_t count)
 }
 
 /* Checks the odd flags and that exactly their specials follow. */
-static bool odds_are_sound(const struct exchange *x, const struct piece *piece, const uint8_t *odd,
-                           size_t special_bytes)
+static bool odds_are_sound(const struct exchange *x, const struct header *header,
+                           const uint8_t *odd, size_t special_bytes)
 {
     uint64_t expected = 0;
-    for (uint32_t i = 0; i < piece->count; i++) {
+    for (uint32_t i = 0; i < header->count; i++) {
         if (odd[i] > 1) return false;
-        if (odd[i] == 1) expected += elements_between(x, piece->first + i, piece->first + i + 1);
+        if (odd[i] == 1) expected += elements_between(x, header->first + i, header->first + i + 1);
     }
     return expected == special_bytes;
 }
 
-static bool add_part(struct exchange *x, const struct piece *piece, struct wire_cursor *cursor)
+static bool add_part(struct exchange *x, const struct header *header, const uint8_t *payload,
+                     size_t bytes)
 {
-    const uint8_t *sums = wire_read(cursor, piece->elements * sizeof(int64_t));
-    const uint8_t *peaks = wire_read(cursor, piece->count * sizeof(uint32_t));
-    const uint8_t *odd = wire_read(cursor, piece->count);
-    if (cursor->failed || !peaks_are_sound(peaks, piece->count)) return false;
-    if (!odds_are_sound(x, piece, odd, (size_t)(cursor->end - cursor->at))) return false;
-    const uint8_t *special = cursor->at;
-    quant_add_words(x->sum.sum + x->layout->start[piece->first],
-                    (const int64_t *)(const void *)sums, piece->elements);
-    for (uint32_t i = 0; i < piece->count; i++) {
-        uint32_t peak, block = piece->first + i;
+    struct wire_cursor cursor = wire_reader(payload, bytes);
+    uint64_t elements = elements_between(x, header->first, header->first + header->count);
+    const uint8_t *sums = wire_read(&cursor, elements * sizeof(int64_t));
+    const uint8_t *peaks = wire_read(&cursor, header->count * sizeof(uint32_t));
+    const uint8_t *odd = wire_read(&cursor, header->count);
+    if (cursor.failed || !peaks_are_sound(peaks, header->count)) return false;
+    if (!odds_are_sound(x, header, odd, (size_t)(cursor.end - cursor.at))) return false;
+    const uint8_t *special = cursor.at;
+    quant_add_words(x->sum.sum + x->layout->start[header->first],
+                    (const int64_t *)(const void *)sums, elements);
+    for (uint32_t i = 0; i < header->count; i++) {
+        uint32_t peak, block = header->first + i;
         memcpy(&peak, peaks + i * sizeof peak, sizeof peak);
         merge_side(x, block, peak, odd[i] == 1 ? special : NULL);
         if (odd[i] == 1) special += elements_between(x, block, block + 1);
@@ -160,50 +180,53 @@ static bool add_part(struct exchange *x, const struct piece *piece, struct wire_
     return true;
 }
 
-bool exchange_part(struct exchange *x, uint32_t from, const uint8_t *bytes, size_t count)
+static bool take_part(struct exchange *x, struct exchange_link *link, const struct header *header,
+                      const uint8_t *payload, size_t bytes)
 {
-    struct wire_cursor cursor = wire_reader(bytes, count);
-    struct exchange_link *link = &x->link[from];
-    struct piece piece;
-    bool stale;
-    uint32_t end = x->begun ? chunk_first(x, x->me + 1) : 0;
-    ASSERT(((uintptr_t)bytes & 7) == 0);
-    if (!read_range(x, &cursor, link->part_got, end, &piece, &stale)) return false;
-    if (stale) return true;
-    uint32_t empty = wire_read_u32(&cursor), zero = wire_read_u32(&cursor);
-    const uint8_t *words = wire_read(&cursor, sizeof(struct slot_set));
-    if (cursor.failed || empty > 1 || zero != 0 || from == x->me) return false;
-    struct slot_set slots;
-    memcpy(&slots, words, sizeof slots);
-    if (link->knows_slots && memcmp(&slots, &link->slots, sizeof slots) != 0) return false;
-    if ((empty == 1) != slot_set_is_empty(&slots)) return false;
-    if (empty == 1 && cursor.at != cursor.end) return false;
-    if (empty == 0 && !add_part(x, &piece, &cursor)) return false;
-    link->slots = slots;
+    uint32_t end = chunk_first(x, x->me + 1);
+    if (header->first != link->part_got || header->count > end - header->first) return false;
+    if (link->knows_slots && memcmp(&header->slots, &link->slots, sizeof link->slots) != 0)
+        return false;
+    if ((header->empty == 1) != slot_set_is_empty(&header->slots)) return false;
+    if (header->empty == 1 && bytes != 0) return false;
+    if (header->empty == 0 && !add_part(x, header, payload, bytes)) return false;
+    link->slots = header->slots;
     link->knows_slots = true;
-    link->part_got = empty == 1 ? end : piece.first + piece.count;
+    link->part_got = header->empty == 1 ? end : header->first + header->count;
     finalise(x);
     return true;
 }
 
-bool exchange_mean(struct exchange *x, uint32_t from, const uint8_t *bytes, size_t count)
+static bool take_mean(struct exchange *x, uint32_t from, const struct header *header,
+                      const uint8_t *payload, size_t bytes)
 {
-    struct wire_cursor cursor = wire_reader(bytes, count);
     struct exchange_link *link = &x->link[from];
-    struct piece piece;
-    bool stale;
-    uint32_t end = x->begun ? chunk_first(x, from + 1) : 0;
-    if (!read_range(x, &cursor, link->mean_got, end, &piece, &stale)) return false;
-    if (stale) return true;
-    const uint8_t *means = wire_read(&cursor, piece.elements * sizeof(float));
-    const uint8_t *peaks = wire_read(&cursor, piece.count * sizeof(uint32_t));
+    uint32_t end = chunk_first(x, from + 1);
+    if (header->first != link->mean_got || header->count > end - header->first) return false;
+    struct wire_cursor cursor = wire_reader(payload, bytes);
+    uint64_t elements = elements_between(x, header->first, header->first + header->count);
+    const uint8_t *means = wire_read(&cursor, elements * sizeof(float));
+    const uint8_t *peaks = wire_read(&cursor, header->count * sizeof(uint32_t));
     /* Means need my part, so none can come before it has left. */
-    if (cursor.failed || cursor.at != cursor.end || from == x->me || !x->ready) return false;
-    if (!peaks_are_sound(peaks, piece.count)) return false;
-    memcpy(x->mean + x->layout->start[piece.first], means, piece.elements * sizeof(float));
-    memcpy(x->peak + piece.first, peaks, piece.count * sizeof(uint32_t));
-    link->mean_got = piece.first + piece.count;
+    if (cursor.failed || cursor.at != cursor.end || !x->ready) return false;
+    if (!peaks_are_sound(peaks, header->count)) return false;
+    memcpy(x->mean + x->layout->start[header->first], means, elements * sizeof(float));
+    memcpy(x->peak + header->first, peaks, header->count * sizeof(uint32_t));
+    link->mean_got = header->first + header->count;
     return true;
+}
+
+bool exchange_take(struct exchange *x, uint32_t from, const uint8_t *header_bytes,
+                   const uint8_t *payload, size_t count)
+{
+    struct header header;
+    ASSERT(((uintptr_t)payload & 7) == 0);
+    if (!read_header(header_bytes, &header) || count > EXCHANGE_PAYLOAD_MAX) return false;
+    if (header.empty > 1 || header.kind < MESSAGE_PART || header.kind > MESSAGE_MEAN) return false;
+    if (!x->begun || wire_tag_compare(&header.tag, &x->tag) != 0) return true; /* another turn's */
+    if (from == x->me || from >= x->member_count) return false;
+    if (header.kind == MESSAGE_PART) return take_part(x, &x->link[from], &header, payload, count);
+    return take_mean(x, from, &header, payload, count);
 }
 
 static uint32_t piece_end(uint32_t first, uint32_t end)
@@ -211,61 +234,92 @@ static uint32_t piece_end(uint32_t first, uint32_t end)
     return end - first > WIRE_PIECE_BLOCKS ? first + WIRE_PIECE_BLOCKS : end;
 }
 
-static void write_range(const struct exchange *x, struct wire_cursor *cursor, uint32_t first,
-                        uint32_t count)
+static void add_span(struct exchange_message *message, const void *bytes, size_t count)
 {
-    wire_write_tag(cursor, &x->tag);
-    wire_write_u32(cursor, first);
-    wire_write_u32(cursor, count);
+    if (count == 0) return;
+    ASSERT(message->span_count < EXCHANGE_SPANS_MAX);
+    message->span[message->span_count++] = (struct span){bytes, count};
+    message->payload_bytes += count;
+    ASSERT(message->payload_bytes <= EXCHANGE_PAYLOAD_MAX);
 }
 
-static void fill_part(struct exchange *x, uint32_t to, struct wire_cursor *cursor)
+static void next_part(struct exchange *x, uint32_t to, struct exchange_message *message)
 {
     struct exchange_link *link = &x->link[to];
     const struct slot_set *slots = &x->link[x->me].slots;
     uint32_t first = link->part_sent, chunk_end = chunk_first(x, to + 1);
     bool empty = slot_set_is_empty(slots);
     uint32_t end = empty ? first : piece_end(first, chunk_end);
-    write_range(x, cursor, first, end - first);
-    wire_write_u32(cursor, empty);
-    wire_write_u32(cursor, 0);
-    wire_write(cursor, slots, sizeof *slots);
+    struct header header = {.tag = x->tag,
+                            .kind = MESSAGE_PART,
+                            .first = first,
+                            .count = end - first,
+                            .empty = empty,
+                            .slots = *slots};
+    write_header(message->header, &header);
     link->part_sent = empty ? chunk_end : end;
     link->told_slots = true;
-    uint64_t at = x->layout->start[first];
-    wire_write(cursor, x->own.sum + at, elements_between(x, first, end) * sizeof(int64_t));
-    wire_write(cursor, x->own.peak + first, (end - first) * sizeof(uint32_t));
-    wire_write(cursor, x->own.odd + first, end - first);
-    for (uint32_t b = first; b < end; b++)
-        if (x->own.odd[b] != 0)
-            wire_write(cursor, x->own.special + x->layout->start[b], elements_between(x, b, b + 1));
+    uint64_t at = x->layout->start[first], special_count = 0;
+    add_span(message, x->own.sum + at, elements_between(x, first, end) * sizeof(int64_t));
+    add_span(message, x->own.peak + first, (end - first) * sizeof(uint32_t));
+    add_span(message, x->own.odd + first, end - first);
+    for (uint32_t b = first; b < end; b++) {
+        if (x->own.odd[b] == 0) continue;
+        uint64_t count = elements_between(x, b, b + 1);
+        memcpy(message->extra + special_count, x->own.special + x->layout->start[b], count);
+        special_count += count;
+    }
+    add_span(message, message->extra, special_count);
 }
 
-static void fill_mean(struct exchange *x, uint32_t to, struct wire_cursor *cursor)
+static void next_mean(struct exchange *x, uint32_t to, struct exchange_message *message)
 {
     struct exchange_link *link = &x->link[to];
     uint32_t first = link->mean_sent, end = piece_end(first, x->finalised);
-    write_range(x, cursor, first, end - first);
-    wire_write(cursor, x->mean + x->layout->start[first],
-               elements_between(x, first, end) * sizeof(float));
-    wire_write(cursor, x->peak + first, (end - first) * sizeof(uint32_t));
+    struct header header = {
+        .tag = x->tag, .kind = MESSAGE_MEAN, .first = first, .count = end - first};
+    write_header(message->header, &header);
+    add_span(message, x->mean + x->layout->start[first],
+             elements_between(x, first, end) * sizeof(float));
+    add_span(message, x->peak + first, (end - first) * sizeof(uint32_t));
     link->mean_sent = end;
 }
 
-size_t exchange_fill(struct exchange *x, uint32_t to, uint8_t *bytes, enum wire_kind *ret_kind)
+static_assert(WIRE_PIECE_BLOCKS * LAYOUT_BLOCK_ELEMENTS <= EXCHANGE_EXTRA_BYTES, "all special");
+
+bool exchange_next(struct exchange *x, uint32_t to, struct exchange_message *ret_message)
 {
     ASSERT(to != x->me);
-    if (!x->ready || x->broken) return 0;
-    struct wire_cursor cursor = {.at = bytes, .end = bytes + WIRE_PAYLOAD_MAX};
+    if (!x->ready || x->broken) return false;
     const struct exchange_link *link = &x->link[to];
-    if (!link->told_slots || link->part_sent < chunk_first(x, to + 1)) { /* a chunk may be empty */
-        *ret_kind = WIRE_PART;
-        fill_part(x, to, &cursor);
-    } else if (link->mean_sent < x->finalised) {
-        *ret_kind = WIRE_MEAN;
-        fill_mean(x, to, &cursor);
+    /* A chunk may be empty: the slots must be told all the same. */
+    bool part = !link->told_slots || link->part_sent < chunk_first(x, to + 1);
+    if (!part && link->mean_sent == x->finalised) return false;
+    ret_message->tag = x->tag;
+    ret_message->span_count = 0;
+    ret_message->payload_bytes = 0;
+    if (part)
+        next_part(x, to, ret_message);
+    else
+        next_mean(x, to, ret_message);
+    return true;
+}
+
+size_t exchange_copy(const struct exchange_message *message, uint8_t *bytes)
+{
+    memcpy(bytes, message->header, EXCHANGE_HEADER_BYTES);
+    size_t at = EXCHANGE_HEADER_BYTES;
+    for (uint32_t i = 0; i < message->span_count; i++) {
+        memcpy(bytes + at, message->span[i].bytes, message->span[i].count);
+        at += message->span[i].count;
     }
-    return (size_t)(cursor.at - bytes);
+    ASSERT(at == EXCHANGE_HEADER_BYTES + message->payload_bytes);
+    return at;
+}
+
+bool exchange_holds(const struct exchange *x, const struct exchange_message *message)
+{
+    return x->begun && wire_tag_compare(&x->tag, &message->tag) == 0;
 }
 
 bool exchange_is_done(const struct exchange *x)

@@ -1,8 +1,9 @@
-/* One all-reduce over the group: partial integer sums to the chunk's owner, float means back.
+/* One all-reduce over the group: partial sums to the chunk's owner, float32 results back.
  *
- * Role       Pure. Counts what has come and gone and lays out PART and MEAN frames; whoever owns
- *            the sockets pulls frames for a member when there is room, so nothing is queued and an
- *            abort is one call.
+ * Role       Pure. Counts what has come and gone and lays out messages that lie in place: a header
+ *            and a few spans that point straight into the arrays. Whoever owns the links pulls
+ *            messages for a member when there is room, so nothing is queued and an abort is one
+ *            call.
  * Steps      1. exchange_begin(): new turn, all cursors back, own chunk cleared. Parts of faster
  *               members may arrive from now on.
  *            2. exchange_ready(): own slots are summed; parts may leave.
@@ -13,15 +14,49 @@
  *            of all members are known to be disjoint and to cover every slot: a slot cannot be
  *            missing from or twice in a mean. If they do not, exchange_is_broken().
  * Keeps      Own sums are only read, so a broken exchange is begun again from them.
- * Wire       PART: tag, first block, block count, empty flag, 0, slots[16 words], then sums, peaks,
- *            odd flags, specials of odd blocks. An empty part (no slots) stands for the whole
- *            chunk. MEAN: tag, first block, block count, then means and peaks. Payloads must lie at
- *            8-byte boundaries.
+ *
+ * Messages   For those who move them (links). exchange_next() gives one message for one member:
+ *                header[EXCHANGE_HEADER_BYTES]   opaque, always sent whole
+ *                span[0 .. span_count-1]         the payload, payload_bytes in all
+ *            The receiver hands the same header and the payload, contiguous and at a 16-byte
+ *            boundary, to exchange_take(), which adds from it in place; afterwards the memory is
+ *            the link's again. A payload is never longer than EXCHANGE_PAYLOAD_MAX; it may be
+ *            empty.
+ *            Messages of one pair must arrive in the order given, each once. None is given again:
+ *            a link that loses one must report the member as down.
+ *            The spans point into live arrays (and into `extra` of the message itself): copy or
+ *            send them, then ask exchange_holds() under the machine's lock. While it holds, what
+ *            was sent is consistent. If it does not, the turn has changed meanwhile, own sums may
+ *            have been written to, and the message must not reach exchange_take(): a ring does not
+ *            publish it, a stream sends a mark behind the payload (valid or not) and the receiver
+ *            drops it. This is the price of not copying.
+ *            Several messages to one member may be under way; each needs its own struct.
  */
 #ifndef SHOAL_WORKER_CORE_EXCHANGE_H
 #define SHOAL_WORKER_CORE_EXCHANGE_H
 
 #include "worker/core/wire.h"
+
+enum {
+    EXCHANGE_HEADER_BYTES = 192,
+    EXCHANGE_PAYLOAD_MAX = 384 * 1024,
+    EXCHANGE_SPANS_MAX = 4,
+    EXCHANGE_EXTRA_BYTES = 64 * 1024,
+};
+
+struct span {
+    const void *bytes;
+    size_t count;
+};
+
+struct exchange_message {
+    struct wire_tag tag; /* of the turn it belongs to */
+    uint32_t span_count;
+    size_t payload_bytes;
+    struct span span[EXCHANGE_SPANS_MAX];
+    uint8_t header[EXCHANGE_HEADER_BYTES];
+    _Alignas(16) uint8_t extra[EXCHANGE_EXTRA_BYTES]; /* what lies nowhere in one piece */
+};
 
 struct exchange_link { /* one other member; own entry: only slots are used */
     uint32_t part_sent, part_got, mean_sent, mean_got; /* next block */
@@ -51,12 +86,16 @@ void exchange_begin(struct exchange *x, const struct wire_tag *tag, uint32_t mem
 void exchange_ready(struct exchange *x, const struct slot_set *own_slots);
 void exchange_abort(struct exchange *x);
 
-/* A payload from member `from`. False: it breaks the rules, drop the peer. Old turns are fine. */
-bool exchange_part(struct exchange *x, uint32_t from, const uint8_t *bytes, size_t count);
-bool exchange_mean(struct exchange *x, uint32_t from, const uint8_t *bytes, size_t count);
-
-/* Next payload for member `to` into bytes[WIRE_PAYLOAD_MAX]; 0: nothing now. */
-size_t exchange_fill(struct exchange *x, uint32_t to, uint8_t *bytes, enum wire_kind *ret_kind);
+/* Next message for member `to`; false: nothing now. It counts as sent from here on. */
+bool exchange_next(struct exchange *x, uint32_t to, struct exchange_message *ret_message);
+/* Header and payload in one piece, for those who cannot send spans. Returns the length, at most
+ * EXCHANGE_HEADER_BYTES + EXCHANGE_PAYLOAD_MAX. */
+size_t exchange_copy(const struct exchange_message *message, uint8_t *bytes);
+/* Are the bytes that the spans gave still what the message said? */
+bool exchange_holds(const struct exchange *x, const struct exchange_message *message);
+/* A message from member `from`. False: it breaks the rules, drop the peer. Old turns are fine. */
+bool exchange_take(struct exchange *x, uint32_t from, const uint8_t *header, const uint8_t *payload,
+                   size_t count);
 
 bool exchange_is_done(const struct exchange *x);
 

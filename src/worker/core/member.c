@@ -401,21 +401,41 @@ static bool take_shard(struct member *m, const struct member_peer *peer, const u
     return true;
 }
 
+static bool take_data(struct member *m, const struct member_peer *peer, const uint8_t *header,
+                      const uint8_t *payload, size_t count)
+{
+    uint32_t from = index_of(&m->turn, peer->id);
+    bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
+                  wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
+    return !member || exchange_take(&m->exchange, from, header, payload, count);
+}
+
+bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uint8_t *payload,
+                 size_t count, int64_t now_us)
+{
+    struct member_peer *peer = find_peer(m, id);
+    if (peer == NULL || !peer->connected) return false;
+    hear(m, peer, now_us);
+    if (!take_data(m, peer, header, payload, count)) return false;
+    member_settle(m);
+    return true;
+}
+
 bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
                   size_t count, int64_t now_us)
 {
     struct member_peer *peer = find_peer(m, id);
     if (peer == NULL || !peer->connected) return false;
     hear(m, peer, now_us);
-    uint32_t from = index_of(&m->turn, id);
-    bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
-                  wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
     bool sound = false;
     switch (kind) {
     case WIRE_STATUS: sound = take_status(m, peer, bytes, count); break;
     case WIRE_TURN: sound = take_turn(m, peer, bytes, count); break;
-    case WIRE_PART: sound = !member || exchange_part(&m->exchange, from, bytes, count); break;
-    case WIRE_MEAN: sound = !member || exchange_mean(&m->exchange, from, bytes, count); break;
+    case WIRE_DATA:
+        sound =
+            count >= EXCHANGE_HEADER_BYTES &&
+            take_data(m, peer, bytes, bytes + EXCHANGE_HEADER_BYTES, count - EXCHANGE_HEADER_BYTES);
+        break;
     case WIRE_FETCH: sound = take_fetch(m, peer, bytes, count); break;
     case WIRE_STATE: sound = take_state(m, peer, bytes, count); break;
     case WIRE_SHARD: sound = take_shard(m, peer, bytes, count); break;

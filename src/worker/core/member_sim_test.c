@@ -183,10 +183,15 @@ static struct member *member_of(struct world *w, uint32_t index)
 static void pump_link(struct world *w, uint32_t from, uint32_t to, bool flush)
 {
     static _Alignas(16) uint8_t bytes[WIRE_PAYLOAD_MAX];
+    static struct exchange_message message;
     struct link *link = &w->link[from][to];
     while (link->up && (flush || link->in_flight < IN_FLIGHT)) {
         struct occurrence o = {.kind = ON_FRAME, .node = to, .peer = from, .epoch = link->epoch};
         o.count = member_fill(member_of(w, from), id_of(to), bytes, &o.frame);
+        if (o.count == 0 && member_next(member_of(w, from), id_of(to), &message)) {
+            o.frame = WIRE_DATA;
+            o.count = exchange_copy(&message, bytes);
+        }
         if (o.count == 0) break;
         assert_true(o.count < FRAME_MAX);
         o.bytes = malloc(o.count);

@@ -165,16 +165,19 @@ static void send_part(struct bench *b, uint64_t number, uint64_t slots)
     struct wire_tag tag = {number, LEADER};
     int64_t sums[ELEMENTS] = {0};
     uint64_t count = b->start[2] - b->start[1];
+    memset(payload, 0, EXCHANGE_HEADER_BYTES);
     wire_write_tag(&cursor, &tag);
+    wire_write_u32(&cursor, 1); /* a part */
     wire_write_u32(&cursor, 1);
     wire_write_u32(&cursor, 1);
-    wire_write_u64(&cursor, 0);
+    wire_write_u32(&cursor, 0);
     wire_write(&cursor, &set, sizeof set);
+    cursor.at = payload + EXCHANGE_HEADER_BYTES;
     wire_write(&cursor, sums, count * sizeof sums[0]);
     wire_write_u32(&cursor, 0);
     wire_write(&cursor, "", 1);
     assert_true(
-        member_frame(&b->member, LEADER, WIRE_PART, payload, (size_t)(cursor.at - payload), 4));
+        member_frame(&b->member, LEADER, WIRE_DATA, payload, (size_t)(cursor.at - payload), 4));
 }
 
 static void sums_that_overlap_or_miss_a_slot_are_never_used(void **state)

@@ -225,10 +225,26 @@ static size_t fill_data(struct member *m, struct member_peer *peer, uint8_t *byt
         *ret_kind = WIRE_STATE;
         return transfer_fill(&peer->out, &m->config.state, &m->turn.tag, bytes);
     }
-    if (!m->exchange.ready || wire_tag_compare(&m->exchange.tag, &m->turn.tag) != 0) return 0;
-    for (uint32_t i = 0; i < m->turn.member_count; i++)
-        if (m->turn.member[i] == peer->id) return exchange_fill(&m->exchange, i, bytes, ret_kind);
     return 0;
+}
+
+bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_message)
+{
+    if (wire_tag_compare(&m->exchange.tag, &m->turn.tag) != 0 || m->turn.tag.turn == 0)
+        return false;
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        const struct member_peer *peer = &m->peer[i];
+        if (peer->id != id || !peer->connected || !peer->knows_status) continue;
+        if (wire_tag_compare(&peer->status.turn, &m->turn.tag) != 0) return false;
+        for (uint32_t k = 0; k < m->turn.member_count; k++)
+            if (m->turn.member[k] == id) return exchange_next(&m->exchange, k, ret_message);
+    }
+    return false;
+}
+
+bool member_holds(const struct member *m, const struct exchange_message *message)
+{
+    return exchange_holds(&m->exchange, message);
 }
 
 size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind)

@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_HEADER_BYTES = 16,
     WIRE_PIECE_BLOCKS = 128,
     WIRE_PAYLOAD_MAX = 512 * 1024,
@@ -29,8 +29,7 @@ enum wire_kind {
     WIRE_HELLO = 1, /* first on a connection, both ways */
     WIRE_STATUS,    /* a level: the sender's whole state, on change and as heartbeat */
     WIRE_TURN,      /* leader's order to the group */
-    WIRE_PART,      /* int64 partial sums for the receiver's chunk */
-    WIRE_MEAN,      /* float32 means of the sender's chunk */
+    WIRE_DATA,      /* a message of the exchange: header, then payload (exchange.h) */
     WIRE_FETCH,     /* target of a sync: send me the state */
     WIRE_STATE,     /* a piece of it */
     WIRE_SHARD,     /* a shard is written, or failed */

@@ -1,41 +1,57 @@
-/* How close the example trainer comes to the speed of OpenBLAS itself.
+/* The speed of the example trainer against PyTorch and against OpenBLAS itself.
  *
- * A training step of 1,024 tokens (forward, backward, AdamW) of a GPT with 4 layers, width 256, 8
- * heads, context 128 and batch 8, on 1 and on 2 threads, against the rate at which OpenBLAS
- * multiplies two large square matrices on as many threads. That rate in tokens/s: a token takes
- * 6 operations per parameter (2 forward, 4 backward; attention's own products, the embedding and
- * everything that is not a product are left out, so 1 cannot be reached). The two are measured in
- * turn in one process and the medians compared.
+ * A training step of 1,024 tokens (one slot of 8 sequences of 128) of a GPT with 4 layers and 8
+ * heads, on 1 and on 2 threads, through libshoal as a program uses it: shoal_next(), a gradient,
+ * shoal_submit() with its exact sum, the mean, AdamW with the clip. Beside it, in turn:
+ *   vs_pytorch  the same model, batch, clip and optimizer in PyTorch (peer_torch.py), width 256;
+ *   vs_gemm     the rate at which OpenBLAS multiplies two large square matrices on as many threads,
+ *               in tokens/s: a token takes 6 operations per parameter (2 forward, 4 backward;
+ *               attention's own products, the embedding and everything that is not a product are
+ *               left out, so 1 cannot be reached). Width 256 and, as .w512, width 512.
+ * The medians of the turns are compared.
  *
- *     bench_trainer [VOCABULARY]      4096 by default
+ *     bench_trainer [PEER_SCRIPT]      without the script no rows against PyTorch
+ *
+ * SHOAL_TORCH_PYTHON names another Python than Debian's for the peer.
  */
 #include "adamw.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "ops.h"
+#include "peer.h"
 #include "slot.h"
-#include <stdio.h>
+#include <shoal.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS = 5, STEPS_PER_RUN = 2, SIDE = 1024, PRODUCTS_PER_RUN = 12, BATCH = 8, CONTEXT = 128 };
+enum {
+    RUNS = 5,
+    STEPS_PER_RUN = 2,
+    SIDE = 1024,
+    PRODUCTS_PER_RUN = 12,
+    BATCH = 8,
+    CONTEXT = 128,
+    VOCABULARY = 4096
+};
 
 struct bench {
     struct model model;
     struct adamw_options adamw;
-    float *params, *mean, *variance, *gradient; /* [param_count] */
-    float *left, *right, *product;              /* [SIDE, SIDE] */
+    float *params, *mean, *variance; /* [param_count] */
+    float *left, *right, *product;   /* [SIDE, SIDE] */
     uint16_t sequences[BATCH * (CONTEXT + 1)];
-    uint64_t step;
+    struct shoal *job;
+    struct slot *slot;
+    struct shoal_tensor tensors[2 * MODEL_TENSORS_MAX];
 };
 
-static bool bench_open(struct bench *bench, uint32_t vocabulary, struct error *ret_error)
+static bool bench_open(struct bench *bench, uint32_t width, struct error *ret_error)
 {
     const struct model_config config = {.layers = 4,
-                                        .width = 256,
+                                        .width = width,
                                         .heads = 8,
                                         .context = CONTEXT,
-                                        .vocabulary = vocabulary,
+                                        .vocabulary = VOCABULARY,
                                         .tied = true};
     if (!model_build(&bench->model, &config, ret_error)) return false;
     size_t count = bench->model.param_count, area = (size_t)SIDE * SIDE;
@@ -43,21 +59,19 @@ static bool bench_open(struct bench *bench, uint32_t vocabulary, struct error *r
     bench->params = mem_zalloc(count, sizeof(float));
     bench->mean = mem_zalloc(count, sizeof(float));
     bench->variance = mem_zalloc(count, sizeof(float));
-    bench->gradient = mem_zalloc(count, sizeof(float));
     bench->left = mem_zalloc(area, sizeof(float));
     bench->right = mem_zalloc(area, sizeof(float));
     bench->product = mem_zalloc(area, sizeof(float));
     if (bench->params == NULL || bench->mean == NULL || bench->variance == NULL ||
-        bench->gradient == NULL || bench->left == NULL || bench->right == NULL ||
-        bench->product == NULL)
-        return error_set(ret_error, "out of memory: use a smaller vocabulary");
+        bench->left == NULL || bench->right == NULL || bench->product == NULL)
+        return error_set(ret_error, "out of memory");
     model_init(&bench->model, 1, bench->params);
     for (size_t i = 0; i < area; i++) {
         bench->left[i] = counter_uniform(1, 1000, i);
         bench->right[i] = counter_uniform(1, 1001, i);
     }
     for (size_t i = 0; i < BATCH * (CONTEXT + 1); i++)
-        bench->sequences[i] = (uint16_t)(counter_bits(1, 1002, i) % vocabulary);
+        bench->sequences[i] = (uint16_t)(counter_bits(1, 1002, i) % VOCABULARY);
     return true;
 }
 
@@ -66,10 +80,63 @@ static void bench_close(struct bench *bench)
     mem_free(bench->product);
     mem_free(bench->right);
     mem_free(bench->left);
-    mem_free(bench->gradient);
     mem_free(bench->variance);
     mem_free(bench->mean);
     mem_free(bench->params);
+    *bench = (struct bench){0};
+}
+
+/* A job of one slot, alone. The moments are one long tensor each. */
+static bool join(struct bench *bench, struct error *ret_error)
+{
+    const struct model *model = &bench->model;
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        const struct model_tensor *tensor = &model->tensors[i];
+        bench->tensors[i] = (struct shoal_tensor){.name = tensor->name,
+                                                  .data = bench->params + tensor->offset,
+                                                  .shape = {tensor->shape[0], tensor->shape[1]},
+                                                  .dims = tensor->dims};
+    }
+    const struct shoal_tensor state[2] = {
+        {.name = "mean", .data = bench->mean, .shape = {model->param_count}, .dims = 1},
+        {.name = "variance", .data = bench->variance, .shape = {model->param_count}, .dims = 1}};
+    const struct shoal_options options = {.params = bench->tensors,
+                                          .state = state,
+                                          .param_count = model->tensor_count,
+                                          .state_count = 2,
+                                          .slots = 1,
+                                          .steps = 1000,
+                                          .samples_per_slot = BATCH,
+                                          .tokens_per_sample = CONTEXT};
+    bench->job = shoal_join(&options, ret_error->text, sizeof ret_error->text);
+    return bench->job != NULL;
+}
+
+static bool step(struct bench *bench)
+{
+    struct shoal_work work;
+    while (shoal_next(bench->job, &work)) {
+        if (work.kind == SHOAL_COMPUTE) {
+            shoal_submit(bench->job,
+                         slot_compute(bench->slot, bench->params, bench->sequences, work.gradient));
+        } else {
+            adamw_apply(&bench->model, &bench->adamw, work.step, work.gradient, bench->params,
+                        bench->mean, bench->variance);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Steps are counted from one apply to the next: each contains all that a step is. */
+static bool measure_trainer(struct bench *bench, double *ret_tokens_per_s)
+{
+    int64_t start_us = clock_monotonic_us();
+    for (int i = 0; i < STEPS_PER_RUN; i++)
+        if (!step(bench)) return false;
+    double seconds = (double)(clock_monotonic_us() - start_us) * 1e-6;
+    *ret_tokens_per_s = (double)STEPS_PER_RUN * BATCH * CONTEXT / seconds;
+    return true;
 }
 
 static double flops_per_token(const struct bench *bench)
@@ -91,19 +158,6 @@ static double measure_limit(struct bench *bench, int threads)
     return 2.0 * SIDE * SIDE * SIDE * PRODUCTS_PER_RUN / seconds / flops_per_token(bench);
 }
 
-static double measure_trainer(struct bench *bench, struct slot *slot)
-{
-    int64_t start_us = clock_monotonic_us();
-    for (int i = 0; i < STEPS_PER_RUN; i++) {
-        memset(bench->gradient, 0, bench->model.param_count * sizeof *bench->gradient);
-        (void)slot_compute(slot, bench->params, bench->sequences, bench->gradient);
-        adamw_apply(&bench->model, &bench->adamw, bench->step++, bench->gradient, bench->params,
-                    bench->mean, bench->variance);
-    }
-    double seconds = (double)(clock_monotonic_us() - start_us) * 1e-6;
-    return (double)STEPS_PER_RUN * BATCH * CONTEXT / seconds;
-}
-
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -116,42 +170,92 @@ static double median(double values[RUNS])
     return values[RUNS / 2];
 }
 
-static bool measure_row(struct bench *bench, uint32_t threads, struct error *ret_error)
+static void print_row(const char *name, const char *peer_name, double value, double peer)
 {
-    /* Two parts whatever the threads: the same arithmetic in both rows. */
-    const struct slot_options options = {.batch = BATCH, .parts = 2, .threads = threads};
-    struct slot *slot = slot_make(&bench->model, &options, ret_error);
-    if (slot == NULL) return false;
-    double ours[RUNS], limit[RUNS];
-    (void)measure_trainer(bench, slot); /* warm caches and pages, not counted */
-    (void)measure_limit(bench, (int)threads);
+    printf("{\"name\":\"%s\",\"value\":%.0f,\"unit\":\"tokens/s\",\"peer\":\"%s\","
+           "\"peer_value\":%.0f,\"ratio\":%.3f,\"better\":\"higher\",\"runs\":%d}\n",
+           name, value, peer_name, peer, value / peer, RUNS);
+    (void)fflush(stdout); /* rows only; a reader that is gone notices itself */
+}
+
+static bool start_torch(struct peer *peer, const char *script, uint32_t threads,
+                        struct error *ret_error)
+{
+    static char omp[32]; /* putenv in the child keeps the string */
+    char count[16];
+    (void)snprintf(omp, sizeof omp, "OMP_NUM_THREADS=%u", threads); /* fits */
+    (void)snprintf(count, sizeof count, "%u", threads);
+    const char *python = getenv("SHOAL_TORCH_PYTHON");
+    const char *const argv[] = {python == NULL ? "/usr/bin/python3" : python, script, count, NULL};
+    const char *const environment[] = {"LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/openblas-openmp",
+                                       omp, "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", NULL};
+    return peer_start(peer, argv, environment, ret_error);
+}
+
+static bool measure_torch(struct peer *peer, double *ret_tokens_per_s, struct error *ret_error)
+{
+    char question[16];
+    double seconds = 0;
+    (void)snprintf(question, sizeof question, "%d", STEPS_PER_RUN); /* fits */
+    if (!peer_ask(peer, question, &seconds, ret_error)) return false;
+    *ret_tokens_per_s = (double)STEPS_PER_RUN * BATCH * CONTEXT / seconds;
+    return true;
+}
+
+/* The turns of one width and one number of threads. */
+static bool take_turns(struct bench *bench, uint32_t threads, struct peer *torch,
+                       struct error *ret_error)
+{
+    double ours[RUNS], limit[RUNS], peer[RUNS] = {0}, warm;
+    if (!step(bench) || !measure_trainer(bench, &warm))
+        return error_set(ret_error, "the job ended early");
+    (void)measure_limit(bench, (int)threads); /* warm caches and pages, not counted */
     for (int i = 0; i < RUNS; i++) {
         limit[i] = measure_limit(bench, (int)threads);
-        ours[i] = measure_trainer(bench, slot);
+        if (!measure_trainer(bench, &ours[i])) return error_set(ret_error, "the job ended early");
+        if (torch->to != NULL && !measure_torch(torch, &peer[i], ret_error)) return false;
     }
-    slot_free(slot);
-    double value = median(ours), peer = median(limit);
-    printf("{\"name\":\"trainer.t%u.vs_gemm\",\"value\":%.0f,\"unit\":\"tokens/s\","
-           "\"peer\":\"OpenBLAS sgemm %d^3 (%s), %.1f GFLOP/s\",\"peer_value\":%.0f,"
-           "\"ratio\":%.3f,\"better\":\"higher\",\"runs\":%d}\n",
-           threads, value, SIDE, gemm_kernels(), peer * flops_per_token(bench) * 1e-9, peer,
-           value / peer, RUNS);
+    char name[48], peer_name[96];
+    double value = median(ours), bound = median(limit);
+    const char *wide = bench->model.config.width == 512 ? ".w512" : "";
+    (void)snprintf(name, sizeof name, "trainer.t%u%s.vs_gemm", threads, wide);
+    (void)snprintf(peer_name, sizeof peer_name, "OpenBLAS sgemm %d^3 (%s), %.1f GFLOP/s", SIDE,
+                   gemm_kernels(), bound * flops_per_token(bench) * 1e-9);
+    print_row(name, peer_name, value, bound);
+    if (torch->to == NULL) return true;
+    (void)snprintf(name, sizeof name, "trainer.t%u.vs_pytorch", threads);
+    print_row(name, torch->name, value, median(peer));
     return true;
+}
+
+static bool measure(uint32_t width, uint32_t threads, const char *script, struct error *ret_error)
+{
+    static struct bench bench;
+    /* Two parts whatever the threads: the same arithmetic in both rows. */
+    const struct slot_options options = {.batch = BATCH, .parts = 2, .threads = threads};
+    struct peer torch = {0};
+    bool done = script == NULL || start_torch(&torch, script, threads, ret_error);
+    done = done && bench_open(&bench, width, ret_error) && join(&bench, ret_error);
+    if (done) bench.slot = slot_make(&bench.model, &options, ret_error);
+    done = done && bench.slot != NULL && take_turns(&bench, threads, &torch, ret_error);
+    if (bench.job != NULL) (void)shoal_close(bench.job); /* stopped half-way on purpose */
+    slot_free(bench.slot);
+    bench_close(&bench);
+    peer_stop(&torch);
+    return done;
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t vocabulary = argc > 1 ? strtoull(argv[1], NULL, 10) : 4096;
-    if (argc > 2 || vocabulary < 2 || vocabulary > MODEL_VOCABULARY_MAX) {
-        fprintf(stderr, "usage: bench_trainer [VOCABULARY], 2 to %d\n", MODEL_VOCABULARY_MAX);
+    if (argc > 2) {
+        fprintf(stderr, "usage: bench_trainer [PEER_SCRIPT]\n");
         return 2;
     }
     gemm_pin_kernels(argv);
-    static struct bench bench;
+    const char *script = argc > 1 ? argv[1] : NULL;
     struct error error = {0};
-    bool measured = bench_open(&bench, (uint32_t)vocabulary, &error) &&
-                    measure_row(&bench, 1, &error) && measure_row(&bench, 2, &error);
-    bench_close(&bench);
+    bool measured = measure(256, 1, script, &error) && measure(256, 2, script, &error) &&
+                    measure(512, 1, NULL, &error) && measure(512, 2, NULL, &error);
     if (!measured) fprintf(stderr, "bench_trainer: %s\n", error.text);
     return measured ? 0 : 1;
 }

@@ -34,7 +34,7 @@ measure journal build/bench/bench_journal
 measure start build/bench/bench_start
 measure reduce build/bench/bench_reduce
 measure ckpt build/bench/bench_ckpt
-measure trainer build/bench/bench_trainer
+measure trainer build/bench/bench_trainer bench/peer_torch.py
 measure sim build/bench/bench_sim
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)

@@ -34,6 +34,7 @@ struct shoal {
     bool can_leave;       /* SIGTERM is ours to handle */
     bool failed;          /* a sentence was printed */
     struct error failure; /* that sentence */
+    bool waits_for_work;  /* the program's thread does, on `changed` */
     enum member_want doing;
     int64_t slot_started_us;
 

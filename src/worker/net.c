@@ -16,7 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { TICK_MS = 50, LINE_MAX_BYTES = 1 << 20, EVENTS = 64 };
+enum { TICK_MS = MEMBER_TICK_US / 1000, LINE_MAX_BYTES = 1 << 20, EVENTS = 64 };
 #define REDIAL_US INT64_C(200000)
 #define SETTLE_US INT64_C(1000000) /* higher ids dial us: give them this long before founding */
 #define HELLO_US  INT64_C(5000000)
@@ -89,7 +89,7 @@ static struct conn *add_conn(struct net *net, int fd, bool dialled, uint64_t wor
     struct conn *conn = NULL;
     if (fd >= 0 && net->conn_count < NET_CONNECTIONS_MAX)
         conn = conn_open(fd, dialled, worker, &net->options.hello, clock_monotonic_us());
-    if (conn != NULL && watch(net, fd, EPOLLIN | EPOLLOUT | EPOLLET, conn)) {
+    if (conn != NULL && watch(net, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, conn)) {
         net->conn[net->conn_count++] = conn;
         return conn;
     }
@@ -102,11 +102,15 @@ static struct conn *add_conn(struct net *net, int fd, bool dialled, uint64_t wor
 
 /* Takes the connection out of the machine; the struct is freed by sweep() after the round, since
  * epoll may still name it. */
-static void drop(struct net *net, struct conn *conn)
+static void drop(struct net *net, struct conn *conn, const char *why)
 {
     if (conn->dead) return;
     conn->dead = true;
-    if (conn->up) member_peer_down(net->options.member, conn->worker);
+    if (conn->up) {
+        log_line(LOG_INFO, "worker", "a peer is lost", "worker=%" PRIu64 " why=%s", conn->worker,
+                 why);
+        member_peer_down(net->options.member, conn->worker);
+    }
     conn->up = false;
 }
 
@@ -313,7 +317,8 @@ static bool greet(struct net *net, struct conn *conn)
         return false;
     }
     for (uint32_t i = 0; i < net->conn_count; i++) /* it has started anew, or lost the old one */
-        if (net->conn[i] != conn && net->conn[i]->worker == hello.worker) drop(net, net->conn[i]);
+        if (net->conn[i] != conn && net->conn[i]->worker == hello.worker)
+            drop(net, net->conn[i], "reconnected");
     conn->worker = hello.worker;
     conn->up = member_peer_up(net->options.member, hello.worker, clock_monotonic_us());
     return conn->up;
@@ -337,7 +342,7 @@ static void receive(struct net *net, struct conn *conn)
                          "worker=%" PRIu64, conn->worker);
             for (uint32_t k = 0; k < net->address_count; k++)
                 if (net->address[k].worker == conn->worker) net->address[k].tried = true;
-            drop(net, conn);
+            drop(net, conn, result == CONN_LOST ? "closed" : "protocol");
             return;
         }
     }
@@ -345,7 +350,7 @@ static void receive(struct net *net, struct conn *conn)
 }
 
 /* Next frame into the output: orders first, then a message of the exchange, copied. */
-static bool fill(struct net *net, struct conn *conn)
+static bool fill_frame(struct net *net, struct conn *conn)
 {
     enum wire_kind kind;
     size_t count = member_fill(net->options.member, conn->worker, conn_output(conn), &kind);
@@ -357,32 +362,43 @@ static bool fill(struct net *net, struct conn *conn)
     return count > 0;
 }
 
+/* Fills what is due to a peer, small frames together. False: nothing is left to send. */
+static bool fill(struct net *net, struct conn *conn)
+{
+    while (conn->up && conn_has_room(conn))
+        if (!fill_frame(net, conn)) break;
+    return conn_has_output(conn);
+}
+
 static void pump(struct net *net, struct conn *conn)
 {
     for (int i = 0; i < 32 && !conn->dead; i++) {
-        if (!conn_has_output(conn)) {
-            if (!conn->up || !fill(net, conn)) return;
-        }
+        if (!fill(net, conn)) return;
         enum conn_result result = conn_send(conn);
         if (result == CONN_AGAIN) return;
-        if (result == CONN_LOST) drop(net, conn);
+        if (result == CONN_LOST) drop(net, conn, "closed");
     }
     conn->unsent = true;
 }
 
-static void check_peers(struct net *net, int64_t now_us)
+static void tick(struct net *net, int64_t now_us)
 {
     member_tick(net->options.member, now_us);
+    for (uint32_t i = 0; i < net->conn_count; i++)
+        if (!net->conn[i]->up && now_us - net->conn[i]->since_us > HELLO_US)
+            drop(net, net->conn[i], "no hello");
+    if (net->options.wants_to_leave(net->options.self)) member_leave(net->options.member);
+    dial_peers(net, now_us);
+}
+
+/* After a tick and after reading: who has still not been heard of? */
+static void drop_silent(struct net *net)
+{
     for (uint32_t i = 0; i < net->conn_count; i++) {
         struct conn *conn = net->conn[i];
-        if (conn->up && member_peer_is_silent(net->options.member, conn->worker)) {
-            log_line(LOG_INFO, "worker", "a peer is silent; going on without it", "worker=%" PRIu64,
-                     conn->worker);
-            drop(net, conn);
-        }
-        if (!conn->up && now_us - conn->since_us > HELLO_US) drop(net, conn);
+        if (!conn->up || conn->unread || conn->dead) continue;
+        if (member_peer_is_silent(net->options.member, conn->worker)) drop(net, conn, "silent");
     }
-    if (net->options.wants_to_leave(net->options.self)) member_leave(net->options.member);
 }
 
 static void happen(struct net *net, const struct epoll_event *event)
@@ -397,7 +413,9 @@ static void happen(struct net *net, const struct epoll_event *event)
         read_lines(net);
     } else {
         struct conn *conn = event->data.ptr;
-        if ((event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) conn->unread = true;
+        if ((event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+            conn->unread = conn->hangup = true;
+        if ((event->events & EPOLLIN) != 0) conn->unread = true;
     }
 }
 
@@ -410,8 +428,12 @@ static bool move_frames(struct net *net)
         if (!conn->unread || conn->dead) continue;
         conn->unread = false;
         receive(net, conn);
+        if (conn->up && conn->read_bytes != conn->told_bytes)
+            member_heard(net->options.member, conn->worker, clock_monotonic_us());
+        conn->told_bytes = conn->read_bytes;
         more = more || conn->unread;
     }
+    drop_silent(net);
     for (uint32_t i = 0; i < net->conn_count; i++) {
         net->conn[i]->unsent = false;
         pump(net, net->conn[i]);
@@ -440,8 +462,7 @@ static void *run(void *self)
         for (int i = 0; i < count; i++) happen(net, &events[i]);
         if (now_us >= tick_us) {
             tick_us = now_us + TICK_MS * 1000;
-            check_peers(net, now_us);
-            dial_peers(net, now_us);
+            tick(net, now_us);
         }
         more = move_frames(net);
         sweep(net);

@@ -15,7 +15,7 @@ struct conn *conn_open(int fd, bool dialled, uint64_t worker, const struct wire_
 {
     struct conn *conn = mem_zalloc(1, sizeof *conn);
     uint8_t *in = mem_alloc(WIRE_HEADER_BYTES + WIRE_PAYLOAD_MAX);
-    uint8_t *out = mem_alloc(WIRE_HEADER_BYTES + WIRE_PAYLOAD_MAX);
+    uint8_t *out = mem_alloc(CONN_BATCH_BYTES + WIRE_HEADER_BYTES + WIRE_PAYLOAD_MAX);
     if (conn == NULL || in == NULL || out == NULL) {
         mem_free(conn);
         mem_free(in);
@@ -44,16 +44,41 @@ const uint8_t *conn_payload(const struct conn *conn)
     return conn->in + WIRE_HEADER_BYTES;
 }
 
-/* Reads until in_count == wanted. */
+static void take_ahead(struct conn *conn, size_t wanted)
+{
+    size_t count = conn->ahead_end - conn->ahead_at, missing = wanted - conn->in_count;
+    if (count > missing) count = missing;
+    memcpy(conn->in + conn->in_count, conn->ahead + conn->ahead_at, count);
+    conn->ahead_at += count;
+    conn->in_count += count;
+}
+
+/* Reads until in_count == wanted: large bodies in place, small ones with whatever follows. */
 static enum conn_result read_until(struct conn *conn, size_t wanted)
 {
+    take_ahead(conn, wanted);
     while (conn->in_count < wanted) {
-        ssize_t got = recv(conn->fd, conn->in + conn->in_count, wanted - conn->in_count, 0);
+        if (conn->drained && !conn->hangup) {
+            conn->drained = false;
+            return CONN_AGAIN;
+        }
+        size_t missing = wanted - conn->in_count;
+        bool direct = missing >= CONN_AHEAD_BYTES;
+        size_t room = direct ? missing : CONN_AHEAD_BYTES;
+        ssize_t got = recv(conn->fd, direct ? conn->in + conn->in_count : conn->ahead, room, 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN))
             return CONN_AGAIN; /* ENOTCONN: the dial is still under way */
         if (got <= 0) return CONN_LOST;
-        conn->in_count += (size_t)got;
+        conn->drained = (size_t)got < room; /* epoll tells when more comes */
+        conn->read_bytes += (uint64_t)got;
+        if (direct) {
+            conn->in_count += (size_t)got;
+            continue;
+        }
+        conn->ahead_at = 0;
+        conn->ahead_end = (size_t)got;
+        take_ahead(conn, wanted);
     }
     return CONN_DONE;
 }
@@ -75,17 +100,22 @@ bool conn_has_output(const struct conn *conn)
     return conn->out_at < conn->out_end;
 }
 
+bool conn_has_room(const struct conn *conn)
+{
+    return conn->out_at == conn->out_end || (conn->out_at == 0 && conn->out_end < CONN_BATCH_BYTES);
+}
+
 uint8_t *conn_output(struct conn *conn)
 {
-    ASSERT(!conn_has_output(conn));
-    return conn->out + WIRE_HEADER_BYTES;
+    ASSERT(conn_has_room(conn));
+    if (!conn_has_output(conn)) conn->out_at = conn->out_end = 0;
+    return conn->out + conn->out_end + WIRE_HEADER_BYTES;
 }
 
 void conn_finish_output(struct conn *conn, enum wire_kind kind, size_t payload_bytes)
 {
-    wire_put_header(conn->out, kind, (uint32_t)payload_bytes);
-    conn->out_at = 0;
-    conn->out_end = WIRE_HEADER_BYTES + payload_bytes;
+    wire_put_header(conn->out + conn->out_end, kind, (uint32_t)payload_bytes);
+    conn->out_end += WIRE_HEADER_BYTES + payload_bytes;
 }
 
 enum conn_result conn_send(struct conn *conn)

@@ -5,15 +5,22 @@
 #include "worker/core/wire.h"
 #include <netinet/in.h>
 
+enum { CONN_AHEAD_BYTES = 8192, CONN_BATCH_BYTES = 4096 };
+
 struct conn {
     int fd;
     bool dialled, up, dead, unread, unsent;
+    bool hangup;      /* the other end has closed: read to the end */
     uint64_t worker;  /* 0: not known yet */
     int64_t since_us; /* opened */
     enum wire_kind kind;
     uint32_t payload_bytes; /* of the frame just received */
     size_t in_count, out_at, out_end;
-    uint8_t *in, *out; /* header, then payload: 16 bytes keep the payload aligned */
+    uint8_t *in, *out;               /* header, then payload: 16 bytes keep the payload aligned */
+    bool drained;                    /* the last read got less than there was room for */
+    uint64_t read_bytes, told_bytes; /* all that came; as last told to the machine */
+    size_t ahead_at, ahead_end;
+    uint8_t ahead[CONN_AHEAD_BYTES]; /* read, and not yet part of a frame */
 };
 
 enum conn_result { CONN_DONE = 1, CONN_AGAIN, CONN_LOST };
@@ -28,9 +35,11 @@ enum conn_result conn_receive(struct conn *conn);
 const uint8_t *conn_payload(const struct conn *conn);
 
 bool conn_has_output(const struct conn *conn);
+/* Room for another frame before sending: small ones leave together. */
+bool conn_has_room(const struct conn *conn);
 uint8_t *conn_output(struct conn *conn); /* payload to fill, WIRE_PAYLOAD_MAX */
 void conn_finish_output(struct conn *conn, enum wire_kind kind, size_t payload_bytes);
-enum conn_result conn_send(struct conn *conn); /* DONE: the frame has left */
+enum conn_result conn_send(struct conn *conn); /* DONE: all frames have left */
 
 bool conn_read_hello(const struct conn *conn, struct wire_hello *ret_hello);
 bool conn_token_matches(const struct wire_hello *theirs, const struct wire_hello *ours);

@@ -142,7 +142,10 @@ static void on_change(void *self)
     struct shoal *shoal = self;
     order_saves(shoal);
     report_changes(shoal);
-    (void)pthread_cond_broadcast(&shoal->changed); /* cannot fail */
+    /* Waking the program's thread for nothing would cost a switch for every frame. */
+    bool wake = shoal->waits_for_work ? member_want(shoal->member) != MEMBER_WANT_WAIT
+                                      : member_slot_is_void(shoal->member);
+    if (wake) (void)pthread_cond_broadcast(&shoal->changed); /* cannot fail */
 }
 
 static bool wants_to_leave(void *self)
@@ -252,11 +255,13 @@ static enum member_want wait_for_work(struct shoal *shoal)
     enum member_want want = member_park(shoal->member);
     on_change(shoal);
     if (want == MEMBER_WANT_WAIT && shoal->net != NULL) net_wake(shoal->net);
+    shoal->waits_for_work = true;
     while (want == MEMBER_WANT_WAIT) {
         ASSERT(shoal->net != NULL || shoal->saver != NULL); /* else nothing could ever come */
         (void)pthread_cond_wait(&shoal->changed, &shoal->lock);
         want = member_want(shoal->member);
     }
+    shoal->waits_for_work = false;
     return want;
 }
 

@@ -17,7 +17,7 @@ static uint32_t index_of(const struct wire_turn *turn, uint64_t id)
     return GROUP_NOBODY;
 }
 
-static void tell_all(struct member *m)
+void member_tell_all(struct member *m)
 {
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
 }
@@ -127,7 +127,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
         m->peer[i].fetch_due = false;
     }
     if (!m->committing) exchange_abort(&m->exchange);
-    tell_all(m);
+    member_tell_all(m);
     if (m->self.leaving && m->me == GROUP_NOBODY) m->exit = MEMBER_WANT_EXIT_LEFT;
     switch ((enum turn_kind)turn->kind) {
     case TURN_COMPUTE: begin_compute(m); break;
@@ -168,7 +168,7 @@ static void conclude(struct member *m)
     m->self.position++;
     m->self.moved_by = m->turn.tag;
     void_sums(m);
-    tell_all(m);
+    member_tell_all(m);
 }
 
 static bool computes_now(const struct member *m)
@@ -187,7 +187,7 @@ static void advance(struct member *m)
         if (exchange_is_done(&m->exchange) && !m->exchange.broken) conclude(m);
         if (m->exchange.broken && wire_tag_compare(&m->self.broken, &m->turn.tag) != 0) {
             m->self.broken = m->turn.tag;
-            tell_all(m);
+            member_tell_all(m);
         }
     }
     if (m->fetch_wanted && m->parked && !m->committing) {
@@ -246,24 +246,37 @@ void member_settle(struct member *m)
 void member_start(struct member *m, int64_t now_us)
 {
     m->started = true;
-    m->now_us = m->beat_us = now_us;
+    ASSERT(now_us >= 0);
+    m->now_us = m->woke_us = m->self.beat_us = now_us;
     member_settle(m);
+}
+
+/* The beat says when it was due, not when it was sent: the difference is lateness as well. */
+static void beat(struct member *m)
+{
+    int64_t late_us = m->now_us - m->self.beat_us;
+    if (late_us < LIVENESS_BEAT_US) return;
+    m->self.beat_us += late_us / LIVENESS_BEAT_US * LIVENESS_BEAT_US;
+    member_tell_all(m);
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (m->turn.tag.leader == m->config.id &&
+            wire_tag_compare(&m->peer[i].status.turn, &m->turn.tag) < 0)
+            m->peer[i].turn_due = true;
 }
 
 void member_tick(struct member *m, int64_t now_us)
 {
-    /* Slept ourselves (stopped, starved): silence then says nothing about the others. */
-    if (now_us - m->now_us > MEMBER_SILENCE_MIN_US / 2)
-        for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].heard_us = now_us;
-    m->now_us = now_us;
-    if (now_us - m->beat_us >= MEMBER_HEARTBEAT_US) {
-        m->beat_us = now_us;
-        tell_all(m);
-        for (uint32_t i = 0; i < m->peer_count; i++)
-            if (m->turn.tag.leader == m->config.id &&
-                wire_tag_compare(&m->peer[i].status.turn, &m->turn.tag) < 0)
-                m->peer[i].turn_due = true;
+    if (now_us - m->now_us > MEMBER_PAUSE_US) { /* the machine may have slept, its peers' too */
+        m->woke_us = now_us;
+        for (uint32_t i = 0; i < m->peer_count; i++) liveness_heard(&m->peer[i].live, now_us);
     }
+    m->now_us = now_us;
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        m->peer[i].status_due = m->peer[i].status_due || m->peer[i].status_soon;
+        m->peer[i].status_soon = false;
+    }
+    beat(m);
+    member_watch(m);
     member_settle(m);
 }
 
@@ -287,11 +300,13 @@ bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
     struct member_peer *peer = find_peer(m, id);
     if (peer == NULL) peer = free_peer(m);
     if (peer == NULL) return false;
+    struct liveness live = peer->id == id ? peer->live : (struct liveness){0};
     memset(peer, 0, sizeof *peer);
     peer->id = id;
     peer->connected = peer->status_due = true;
     peer->turn_due = m->turn.tag.leader == m->config.id;
-    peer->heard_us = now_us;
+    peer->live = live;
+    liveness_start(&peer->live, now_us);
     member_settle(m);
     return true;
 }
@@ -300,31 +315,20 @@ void member_peer_down(struct member *m, uint64_t id)
 {
     struct member_peer *peer = find_peer(m, id);
     if (peer == NULL || !peer->connected) return;
+    struct liveness live = peer->live;
+    live.called_silent = member_peer_is_silent(m, id);
     memset(peer, 0, sizeof *peer);
     peer->id = id;
+    peer->live = live;
+    member_tell_lost(m, peer);
+    member_tell_all(m); /* whoever leads next must know where all stand */
     member_settle(m);
 }
 
-bool member_peer_is_silent(const struct member *m, uint64_t id)
+void member_heard(struct member *m, uint64_t id, int64_t now_us)
 {
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        const struct member_peer *peer = &m->peer[i];
-        if (peer->id != id || !peer->connected) continue;
-        int64_t patience_us = peer->gap_us + 8 * peer->gap_deviation_us;
-        if (patience_us < MEMBER_SILENCE_MIN_US) patience_us = MEMBER_SILENCE_MIN_US;
-        if (patience_us > MEMBER_SILENCE_MAX_US) patience_us = MEMBER_SILENCE_MAX_US;
-        return m->now_us - peer->heard_us > patience_us;
-    }
-    return false;
-}
-
-static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
-{
-    if (now_us > m->now_us) m->now_us = now_us;
-    int64_t gap_us = m->now_us - peer->heard_us, off_us = gap_us - peer->gap_us;
-    peer->heard_us = m->now_us;
-    peer->gap_us += off_us / 8;
-    peer->gap_deviation_us += ((off_us < 0 ? -off_us : off_us) - peer->gap_deviation_us) / 4;
+    struct member_peer *peer = find_peer(m, id);
+    if (peer != NULL && peer->connected) liveness_heard(&peer->live, now_us);
 }
 
 static bool take_status(struct member *m, struct member_peer *peer, const uint8_t *bytes,
@@ -335,6 +339,8 @@ static bool take_status(struct member *m, struct member_peer *peer, const uint8_
     if (status.position > 2 * m->config.steps) return false;
     peer->status = status;
     peer->knows_status = true;
+    bool prompt = m->now_us - m->woke_us > MEMBER_TICK_US;
+    liveness_beat(&peer->live, status.beat_us, peer->live.heard_us, prompt);
     if (status.turn.turn > m->turn_max) m->turn_max = status.turn.turn;
     if (status.generation > m->generation_max) m->generation_max = status.generation;
     return true;
@@ -386,7 +392,7 @@ static bool take_state(struct member *m, const struct member_peer *peer, const u
     m->self.position = m->turn.position;
     m->self.moved_by = m->turn.tag;
     void_sums(m);
-    tell_all(m);
+    member_tell_all(m);
     return true;
 }
 
@@ -399,6 +405,13 @@ static bool take_shard(struct member *m, const struct member_peer *peer, const u
     if (index_of(&m->save.turn, peer->id) != shard.index) return false;
     member_note_shard(m, &shard);
     return true;
+}
+
+static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
+{
+    if (now_us > m->now_us) m->now_us = now_us;
+    liveness_heard(&peer->live, m->now_us);
+    peer->asked = peer->given_up = false;
 }
 
 static bool take_data(struct member *m, const struct member_peer *peer, const uint8_t *header,
@@ -421,6 +434,15 @@ bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uin
     return true;
 }
 
+static bool take_vouch(struct member *m, struct member_peer *peer, const uint8_t *bytes,
+                       size_t count)
+{
+    struct wire_vouch vouch;
+    if (!wire_get_vouch(bytes, count, &vouch)) return false;
+    member_take_vouch(m, peer, &vouch);
+    return true;
+}
+
 bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
                   size_t count, int64_t now_us)
 {
@@ -439,6 +461,7 @@ bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint
     case WIRE_FETCH: sound = take_fetch(m, peer, bytes, count); break;
     case WIRE_STATE: sound = take_state(m, peer, bytes, count); break;
     case WIRE_SHARD: sound = take_shard(m, peer, bytes, count); break;
+    case WIRE_VOUCH: sound = take_vouch(m, peer, bytes, count); break;
     case WIRE_HELLO:
     case WIRE_KIND_END: break;
     }

@@ -26,11 +26,11 @@
 #define SHOAL_WORKER_CORE_MEMBER_H
 
 #include "worker/core/exchange.h"
+#include "worker/core/liveness.h"
 #include "worker/core/transfer.h"
 
-#define MEMBER_HEARTBEAT_US   INT64_C(250000)   /* statuses are repeated this often */
-#define MEMBER_SILENCE_MIN_US INT64_C(2000000)  /* never call a peer lost sooner */
-#define MEMBER_SILENCE_MAX_US INT64_C(10000000) /* nor believe in it longer, however jittery */
+#define MEMBER_TICK_US  INT64_C(50000)  /* member_tick() is called this often */
+#define MEMBER_PAUSE_US INT64_C(500000) /* between ticks: we slept, which says nothing of others */
 
 enum member_want {
     MEMBER_WANT_WAIT = 1,
@@ -47,8 +47,11 @@ struct member_peer {
     bool connected, knows_status;
     struct wire_status status;
     bool status_due, turn_due, fetch_due, shard_due;
+    bool status_soon; /* due at the next tick: only the leader needs it at once */
     struct transfer_out out;
-    int64_t heard_us, gap_us, gap_deviation_us; /* last arrival, smoothed gaps between arrivals */
+    struct liveness live;
+    bool asked, given_up;                     /* asked others about it; they lost it too */
+    uint64_t vouch_due[GROUP_PEERS_MAX / 64]; /* bit i: tell it about the life of peer[i] */
 };
 
 struct member_shard {
@@ -89,7 +92,7 @@ struct member_config {
 
 struct member {
     struct member_config config;
-    int64_t now_us, beat_us;
+    int64_t now_us, woke_us; /* woke_us: end of our newest pause */
     struct member_peer peer[GROUP_PEERS_MAX];
     uint32_t peer_count;
     bool started, peers_settled; /* settled: listed peers were tried, so founding is fair */
@@ -130,13 +133,15 @@ void member_check(const struct member *m); /* asserts the invariants */
 
 /* Events from the network side. */
 void member_start(struct member *m, int64_t now_us);
-void member_tick(struct member *m, int64_t now_us); /* every MEMBER_HEARTBEAT_US or oftener */
+void member_tick(struct member *m, int64_t now_us); /* every MEMBER_TICK_US */
 void member_peers_settled(struct member *m, bool settled);
 bool member_peer_up(struct member *m, uint64_t id, int64_t now_us); /* false: too many */
 void member_peer_down(struct member *m, uint64_t id);
 /* False: the frame breaks the rules; drop the peer. bytes at an 8-byte boundary. */
 bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
                   size_t count, int64_t now_us);
+void member_heard(struct member *m, uint64_t id, int64_t now_us); /* bytes of an unfinished frame */
+/* Call once everything that had arrived by member_tick() was handed in. */
 bool member_peer_is_silent(const struct member *m, uint64_t id);
 /* Next frame's payload for a peer, 0: nothing to send now. bytes holds WIRE_PAYLOAD_MAX. */
 size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind);
@@ -173,5 +178,11 @@ void member_manifest_done(struct member *m);
 void member_settle(struct member *m);
 void member_repeat_log(struct member *m, uint64_t count);
 void member_note_shard(struct member *m, const struct wire_shard *shard);
+void member_tell_all(struct member *m); /* the status has changed */
+/* member_watch.c: who still lives. */
+void member_watch(struct member *m);
+void member_tell_lost(struct member *m, const struct member_peer *lost);
+void member_take_vouch(struct member *m, struct member_peer *from, const struct wire_vouch *vouch);
+bool member_fill_vouch(struct member *m, struct member_peer *peer, struct wire_vouch *ret_vouch);
 
 #endif

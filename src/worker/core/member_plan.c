@@ -61,11 +61,25 @@ static uint64_t leader_of(const struct seen *seen)
     return leaving;
 }
 
+/* What leader_of() says of what look() sees, without the sorting: this runs for every frame. */
 uint64_t member_leader(const struct member *m)
 {
-    struct seen seen;
-    look(m, &seen);
-    return leader_of(&seen);
+    const struct wire_status *status = &m->self;
+    uint64_t id = m->config.id, best = 0, best_leaving = 0, position = 0;
+    for (uint32_t i = 0; i <= m->peer_count; i++) {
+        if (i > 0) {
+            const struct member_peer *peer = &m->peer[i - 1];
+            if (!peer->connected || !peer->knows_status) continue;
+            status = &peer->status;
+            id = peer->id;
+        }
+        if (!status->has_state || status->position < position) continue;
+        if (status->position > position) best = best_leaving = 0;
+        position = status->position;
+        uint64_t *first = status->leaving ? &best_leaving : &best;
+        if (*first == 0 || id < *first) *first = id;
+    }
+    return best != 0 ? best : best_leaving;
 }
 
 uint64_t member_speaker(const struct member *m)
@@ -83,9 +97,10 @@ uint64_t member_speaker(const struct member *m)
 
 bool member_may_found(const struct member *m)
 {
+    if (m->self.has_state || !m->peers_settled || m->self.leaving) return false;
     struct seen seen;
     look(m, &seen);
-    if (seen.any_state || !m->peers_settled || m->self.leaving) return false;
+    if (seen.any_state) return false;
     uint32_t connected = 1, willing = 0;
     for (uint32_t i = 0; i < m->peer_count; i++) connected += m->peer[i].connected;
     if (connected != seen.count) return false; /* somebody has not said yet what it has */
@@ -266,9 +281,10 @@ static bool plan_end(const struct member *m, struct wire_turn *turn)
 
 bool member_plan(const struct member *m, struct wire_turn *ret_turn)
 {
+    if (member_leader(m) != m->config.id || !turn_is_over(m)) return false;
     struct seen seen;
     look(m, &seen);
-    if (leader_of(&seen) != m->config.id || !turn_is_over(m)) return false;
+    ASSERT(leader_of(&seen) == m->config.id);
     bool behind = false, stayers = false;
     for (uint32_t i = 0; i < seen.count; i++) {
         behind = behind || is_behind(&seen, i);

@@ -48,7 +48,7 @@ void member_founded(struct member *m, uint64_t position)
     m->self.has_state = 1;
     m->self.position = position;
     m->self.moved_by = (struct wire_tag){0};
-    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
+    member_tell_all(m);
     member_settle(m);
 }
 
@@ -83,6 +83,18 @@ void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t too
     member_settle(m);
 }
 
+/* The leader waits for it; the others will hear of it with the next turn, which follows at once. A
+ * leader tells all, so that none takes itself for the one ahead. */
+static void tell_moved(struct member *m)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        bool now = m->turn.tag.leader == m->config.id || m->turn.tag.leader == peer->id;
+        peer->status_due = peer->status_due || now;
+        peer->status_soon = true;
+    }
+}
+
 void member_applied(struct member *m)
 {
     ASSERT(m->committing);
@@ -96,7 +108,7 @@ void member_applied(struct member *m)
     m->sums_epoch++;
     m->log[m->log_end++ % MEMBER_LOG_MAX] = m->commit;
     if (m->speaker != m->config.id) m->log_next = m->log_end;
-    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
+    tell_moved(m);
     member_settle(m);
 }
 
@@ -118,7 +130,7 @@ void member_leave(struct member *m)
 {
     if (m->self.leaving) return;
     m->self.leaving = 1;
-    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
+    member_tell_all(m);
     member_settle(m);
 }
 
@@ -192,7 +204,7 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
                          enum wire_kind *ret_kind)
 {
     if (peer->status_due) {
-        peer->status_due = false;
+        peer->status_due = peer->status_soon = false;
         *ret_kind = WIRE_STATUS;
         return wire_put_status(bytes, &m->self);
     }
@@ -207,7 +219,10 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
         *ret_kind = WIRE_SHARD;
         return wire_put_shard(bytes, &m->shard);
     }
-    return 0;
+    struct wire_vouch vouch;
+    if (!member_fill_vouch(m, peer, &vouch)) return 0;
+    *ret_kind = WIRE_VOUCH;
+    return wire_put_vouch(bytes, &vouch);
 }
 
 /* Data of a turn goes only to those who have taken that turn: it could not be placed otherwise. */

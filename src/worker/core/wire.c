@@ -1,5 +1,6 @@
 #include "worker/core/wire.h"
 #include "core/assert.h"
+#include "worker/core/liveness.h"
 #include <string.h>
 
 #define MAGIC UINT32_C(0x314c4853) /* "SHL1" */
@@ -148,6 +149,7 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_tag(&cursor, &status->moved_by);
     wire_write_tag(&cursor, &status->broken);
     wire_write_tag(&cursor, &status->save);
+    wire_write_u64(&cursor, (uint64_t)status->beat_us);
     return (size_t)(cursor.at - bytes);
 }
 
@@ -164,7 +166,9 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.moved_by = wire_read_tag(&cursor);
     status.broken = wire_read_tag(&cursor);
     status.save = wire_read_tag(&cursor);
-    if (!ended_well(&cursor) || flags > 3) return false;
+    uint64_t beat_us = wire_read_u64(&cursor);
+    if (!ended_well(&cursor) || flags > 3 || beat_us > LIVENESS_DUE_US_MAX) return false;
+    status.beat_us = (int64_t)beat_us;
     *ret_status = status;
     return true;
 }
@@ -249,5 +253,25 @@ bool wire_get_shard(const uint8_t *bytes, size_t count, struct wire_shard *ret_s
     if (!ended_well(&cursor) || ok > 1 || shard.index >= GROUP_MEMBERS_MAX) return false;
     shard.ok = (uint8_t)ok;
     *ret_shard = shard;
+    return true;
+}
+
+size_t wire_put_vouch(uint8_t *bytes, const struct wire_vouch *vouch)
+{
+    struct wire_cursor cursor = writer(bytes);
+    wire_write_u64(&cursor, vouch->worker);
+    wire_write_u32(&cursor, vouch->kind);
+    wire_write_u32(&cursor, vouch->age_us);
+    return (size_t)(cursor.at - bytes);
+}
+
+bool wire_get_vouch(const uint8_t *bytes, size_t count, struct wire_vouch *ret_vouch)
+{
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    struct wire_vouch vouch = {.worker = wire_read_u64(&cursor)};
+    vouch.kind = wire_read_u32(&cursor);
+    vouch.age_us = wire_read_u32(&cursor);
+    if (!ended_well(&cursor) || vouch.kind < VOUCH_ASK || vouch.kind > VOUCH_LOST) return false;
+    *ret_vouch = vouch;
     return true;
 }

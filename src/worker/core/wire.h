@@ -33,6 +33,7 @@ enum wire_kind {
     WIRE_FETCH,     /* target of a sync: send me the state */
     WIRE_STATE,     /* a piece of it */
     WIRE_SHARD,     /* a shard is written, or failed */
+    WIRE_VOUCH,     /* what the sender knows of another peer's life */
     WIRE_KIND_END,
 };
 
@@ -58,6 +59,18 @@ struct wire_status {
     struct wire_tag moved_by; /* the one that led to `position` */
     struct wire_tag broken;   /* the one whose bitmaps did not fit */
     struct wire_tag save;     /* the last one with an order to save */
+    int64_t beat_us;          /* when the sender's newest beat was due, in its clock (liveness.h) */
+};
+
+enum vouch_kind {
+    VOUCH_ASK = 1, /* overdue here: have you heard of it? */
+    VOUCH_HEARD,   /* yes */
+    VOUCH_LOST,    /* its connection here closed, or it was silent too long */
+};
+
+struct wire_vouch {
+    uint64_t worker;
+    uint32_t kind, age_us; /* enum vouch_kind; since it was last heard at the sender, saturates */
 };
 
 enum turn_kind { TURN_COMPUTE = 1, TURN_SYNC, TURN_SAVE, TURN_FINISH };
@@ -91,10 +104,12 @@ size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello);
 size_t wire_put_status(uint8_t *bytes, const struct wire_status *status);
 size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn);
 size_t wire_put_shard(uint8_t *bytes, const struct wire_shard *shard);
+size_t wire_put_vouch(uint8_t *bytes, const struct wire_vouch *vouch);
 bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_hello);
 bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret_status);
 bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn);
 bool wire_get_shard(const uint8_t *bytes, size_t count, struct wire_shard *ret_shard);
+bool wire_get_vouch(const uint8_t *bytes, size_t count, struct wire_vouch *ret_vouch);
 
 /* For data frames, whose bodies exchange.c and transfer.c lay out: a cursor that cannot run off. */
 struct wire_cursor {

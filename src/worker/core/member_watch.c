@@ -1,0 +1,86 @@
+/* The part of member.c that asks and tells who still lives.
+ *
+ * A peer that is overdue is asked about; who has heard of it lately says so, and patience grows
+ * (only the path to us is slow). Who loses a peer tells all: one for whom it is overdue as well
+ * gives it up at once, so when the first knows all know. A peer that is heard from is never given up on the word of others. */
+#include "core/assert.h"
+#include "worker/core/member.h"
+
+static void tell_of(struct member *m, struct member_peer *to, const struct member_peer *subject)
+{
+    uint32_t index = (uint32_t)(subject - m->peer);
+    ASSERT(index < GROUP_PEERS_MAX);
+    to->vouch_due[index / 64] |= UINT64_C(1) << index % 64;
+}
+
+static void tell_all_of(struct member *m, const struct member_peer *subject)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (m->peer[i].connected && &m->peer[i] != subject) tell_of(m, &m->peer[i], subject);
+}
+
+void member_tell_lost(struct member *m, const struct member_peer *lost)
+{
+    ASSERT(!lost->connected);
+    tell_all_of(m, lost);
+}
+
+void member_watch(struct member *m)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        if (!peer->connected || peer->asked || m->now_us <= liveness_ask_us(&peer->live)) continue;
+        peer->asked = true;
+        tell_all_of(m, peer);
+    }
+}
+
+bool member_peer_is_silent(const struct member *m, uint64_t id)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        const struct member_peer *peer = &m->peer[i];
+        if (peer->id == id && peer->connected)
+            return peer->given_up || m->now_us > liveness_end_us(&peer->live);
+    }
+    return false;
+}
+
+void member_take_vouch(struct member *m, struct member_peer *from, const struct wire_vouch *vouch)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *subject = &m->peer[i];
+        if (subject->id != vouch->worker || subject == from) continue;
+        int64_t age_us = m->now_us - subject->live.heard_us;
+        switch ((enum vouch_kind)vouch->kind) {
+        case VOUCH_ASK: /* answer if ours is better news, or the worst */
+            if (!subject->connected || age_us + LIVENESS_BEAT_US / 2 < (int64_t)vouch->age_us)
+                tell_of(m, from, subject);
+            break;
+        case VOUCH_HEARD: liveness_vouch(&subject->live, m->now_us - (int64_t)vouch->age_us); break;
+        case VOUCH_LOST:
+            if (subject->connected && m->now_us > liveness_ask_us(&subject->live))
+                subject->given_up = true;
+            break;
+        }
+    }
+}
+
+bool member_fill_vouch(struct member *m, struct member_peer *peer, struct wire_vouch *ret_vouch)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        const struct member_peer *subject = &m->peer[i];
+        uint64_t bit = UINT64_C(1) << i % 64;
+        if ((peer->vouch_due[i / 64] & bit) == 0) continue;
+        peer->vouch_due[i / 64] &= ~bit;
+        int64_t age_us = m->now_us - subject->live.heard_us;
+        if (age_us < 0) age_us = 0;
+        *ret_vouch =
+            (struct wire_vouch){.worker = subject->id,
+                                .kind = !subject->connected ? VOUCH_LOST
+                                        : subject->asked    ? VOUCH_ASK
+                                                            : VOUCH_HEARD,
+                                .age_us = age_us > UINT32_MAX ? UINT32_MAX : (uint32_t)age_us};
+        return true;
+    }
+    return false;
+}

@@ -344,9 +344,12 @@ static bool is_missing(const struct look *look, uint32_t to, uint32_t from, int6
     const struct diagnose_rank *rank = look->input->rank;
     if (!in_collective(look, to) || (look->silent & bit(from)) != 0) return false;
     int64_t idle_us = (int64_t)rank[to].told.idle_us + rank[to].age_us;
-    if (idle_us <= limit_us && in_phase_us(&rank[to]) <= CRAWL_LIMITS * limit_us) return false;
-    if (rank[from].told.step > look->verdict->step) return true; /* it has even left */
-    return in_collective(look, from) && in_phase_us(&rank[from]) > limit_us;
+    int64_t both_us = in_phase_us(&rank[to]);
+    bool sender_left = rank[from].told.step > look->verdict->step;
+    if (!sender_left && !in_collective(look, from)) return false;
+    if (!sender_left && in_phase_us(&rank[from]) < both_us) both_us = in_phase_us(&rank[from]);
+    bool crawls = !sender_left && both_us > CRAWL_LIMITS * limit_us;
+    return crawls || (both_us > limit_us && idle_us > limit_us);
 }
 
 static void judge_network(struct look *look)
@@ -495,7 +498,7 @@ bool diagnose_settle(struct diagnose_memory *memory, const struct diagnose_verdi
 
 const char *diagnose_kind_name(uint32_t kind)
 {
-    static const char *const names[DIAGNOSE_KIND_END] = {
+    static const char names[DIAGNOSE_KIND_END][12] = {
         "nobody", "silent", "host", "data", "compute", "storage", "link", "network", "diverged"};
     return kind < DIAGNOSE_KIND_END ? names[kind] : names[DIAGNOSE_NOBODY];
 }

@@ -9,10 +9,10 @@
  *              rank without a past is measured by the others' median. Late but not overdue: no
  *              culprit, "all move".
  *            - When the median rank computes slower than usual, so may everybody: the work changed.
- *            - All that matter have entered, none leaves and no bytes come: the network. Missing sums point at
- *              the link they should have come over; missing means count only when no sums are
- *              missing, because they wait for the sums. A rank at one end of at least half of
- *              the bad links is the culprit itself, else it is the link.
+ *            - All that matter have entered, none leaves and no bytes come: the network. Missing
+ *              sums point at the link they should have come over; missing means count only when no
+ *              sums are missing, because they wait for the sums. A rank at one end of at least half
+ *              of the bad links is the culprit itself, else it is the link.
  *            - A rank from which nothing is heard is stopped, dead or cut off; if most others still
  *              hear it, it is the link. If this member hears less than half of the group, it is
  *              the one that is cut off.

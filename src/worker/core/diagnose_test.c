@@ -4,10 +4,10 @@
  *
  *     worker_diagnose_test [RUNS [FIRST_SEED]]     also prints its figures as benchmark rows
  *
- * Right: until the end nobody innocent is ever named, and everybody guilty is, for the right reason,
- * within 10 s (a stall), or when the third slow step ends (and heartbeats have told of it). Controls
- * with nothing wrong (unequal speeds, short pauses, everybody slower, slots that move) are right when
- * nobody is named.
+ * Right: until the end nobody innocent is ever named, and everybody guilty is, for the right
+ * reason, within 10 s (a stall), or when the third slow step ends (and heartbeats have told of it).
+ * Controls with nothing wrong (unequal speeds, short pauses, everybody slower, slots that move) are
+ * right when nobody is named.
  */
 #include "worker/core/diagnose.h"
 #include <setjmp.h>

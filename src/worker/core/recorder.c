@@ -266,14 +266,14 @@ struct record_summary recorder_tell(const struct recorder *r, int64_t now_us)
 
 const char *record_phase_name(uint32_t phase)
 {
-    static const char *const names[RECORD_PHASE_END] = {
-        "outside", "data", "compute", "reduce", "apply", "checkpoint", "sync"};
+    static const char names[RECORD_PHASE_END][12] = {"outside", "data",       "compute", "reduce",
+                                                     "apply",   "checkpoint", "sync"};
     return phase < RECORD_PHASE_END ? names[phase] : "unknown";
 }
 
 const char *record_host_name(uint32_t host)
 {
-    static const char *const names[HOST_END] = {"unknown", "runs", "reads", "sleeps",
-                                                "locked",  "disk", "call",  "stopped"};
+    static const char names[HOST_END][12] = {"unknown", "runs", "reads", "sleeps",
+                                             "locked",  "disk", "call",  "stopped"};
     return host < HOST_END ? names[host] : names[HOST_UNKNOWN];
 }

@@ -2,9 +2,40 @@
 #include "core/assert.h"
 #include <string.h>
 
+/* Chunks: the k-th near equal part of all blocks, or the runs that the map gives. Cursors are block
+ * numbers; those over the chunk of a member step from its one run to its next. */
+static uint32_t chunk_next(const struct exchange *x, uint32_t member, uint32_t block)
+{
+    if (x->map == NULL) return block;
+    return shard_next_owned(x->map, x->layout->block_count, member, block);
+}
+
 static uint32_t chunk_first(const struct exchange *x, uint32_t member)
 {
-    return layout_part(x->layout, member, x->member_count);
+    if (x->map == NULL) return layout_part(x->layout, member, x->member_count);
+    return chunk_next(x, member, 0);
+}
+
+static uint32_t chunk_end(const struct exchange *x, uint32_t member)
+{
+    if (x->map == NULL) return layout_part(x->layout, member + 1, x->member_count);
+    return x->layout->block_count;
+}
+
+/* End of the run that holds `block` of the chunk of a member. */
+static uint32_t run_end(const struct exchange *x, uint32_t member, uint32_t block)
+{
+    if (x->map == NULL) return chunk_end(x, member);
+    return shard_run_end(x->map, x->layout->block_count, block);
+}
+
+/* Does member `to` get the means of this block, or only what the next scales follow from? With a
+ * map, its mirror alone; the loss, the last block, all. */
+static bool gets_means(const struct exchange *x, uint32_t to, uint32_t block)
+{
+    if (x->map == NULL || block == x->layout->block_count - 1) return true;
+    uint32_t unit = shard_unit_of(x->map->unit_count, x->layout->block_count, block);
+    return x->map->mirror[unit] == to;
 }
 
 static uint64_t elements_between(const struct exchange *x, uint32_t first, uint32_t end)
@@ -29,11 +60,13 @@ void exchange_begin(struct exchange *x, const struct wire_tag *tag, uint32_t mem
         x->link[i].mean_sent = x->link[i].part_got = chunk_first(x, me);
     }
     if (member_count == 1) return; /* alone: the means come straight from the own sums */
-    uint32_t first = chunk_first(x, me), end = chunk_first(x, me + 1);
-    uint64_t at = x->layout->start[first];
-    struct quant_sum chunk = {x->sum.sum + at, x->sum.peak + first, x->sum.odd + first,
-                              x->sum.special + at};
-    quant_clear(&chunk, end - first, elements_between(x, first, end));
+    for (uint32_t b = chunk_first(x, me), end; b < chunk_end(x, me); b = chunk_next(x, me, end)) {
+        end = run_end(x, me, b);
+        uint64_t at = x->layout->start[b];
+        struct quant_sum run = {x->sum.sum + at, x->sum.peak + b, x->sum.odd + b,
+                                x->sum.special + at};
+        quant_clear(&run, end - b, elements_between(x, b, end));
+    }
 }
 
 void exchange_abort(struct exchange *x)
@@ -68,11 +101,14 @@ static void finalise(struct exchange *x)
     if (!x->ready || x->broken) return;
     if (!x->checked) check_slots(x);
     if (!x->checked) return;
-    uint32_t end = chunk_first(x, x->me + 1);
+    uint32_t end = chunk_end(x, x->me);
     for (uint32_t i = 0; i < x->member_count; i++)
         if (i != x->me && x->link[i].part_got < end) end = x->link[i].part_got;
     const struct quant_sum *sum = x->member_count == 1 ? &x->own : &x->sum;
-    while (x->finalised < end) finalise_block(x, sum, x->finalised++);
+    while (x->finalised < end) {
+        finalise_block(x, sum, x->finalised);
+        x->finalised = chunk_next(x, x->me, x->finalised + 1);
+    }
 }
 
 static void merge_side(struct exchange *x, uint32_t block, uint32_t peak, const uint8_t *special)
@@ -82,6 +118,19 @@ static void merge_side(struct exchange *x, uint32_t block, uint32_t peak, const 
                       elements_between(x, block, block + 1));
 }
 
+static void add_own(struct exchange *x)
+{
+    uint32_t me = x->me;
+    for (uint32_t b = chunk_first(x, me), end; b < chunk_end(x, me); b = chunk_next(x, me, end)) {
+        end = run_end(x, me, b);
+        uint64_t at = x->layout->start[b];
+        quant_add_words(x->sum.sum + at, x->own.sum + at, elements_between(x, b, end));
+        for (uint32_t i = b; i < end; i++)
+            merge_side(x, i, x->own.peak[i],
+                       x->own.odd[i] != 0 ? x->own.special + x->layout->start[i] : NULL);
+    }
+}
+
 void exchange_ready(struct exchange *x, const struct slot_set *own_slots)
 {
     ASSERT(x->begun);
@@ -89,14 +138,7 @@ void exchange_ready(struct exchange *x, const struct slot_set *own_slots)
     x->ready = true;
     x->link[x->me].slots = *own_slots;
     x->link[x->me].knows_slots = true;
-    if (x->member_count > 1 && !slot_set_is_empty(own_slots)) {
-        uint32_t first = chunk_first(x, x->me), end = chunk_first(x, x->me + 1);
-        uint64_t at = x->layout->start[first];
-        quant_add_words(x->sum.sum + at, x->own.sum + at, elements_between(x, first, end));
-        for (uint32_t b = first; b < end; b++)
-            merge_side(x, b, x->own.peak[b],
-                       x->own.odd[b] != 0 ? x->own.special + x->layout->start[b] : NULL);
-    }
+    if (x->member_count > 1 && !slot_set_is_empty(own_slots)) add_own(x);
     finalise(x);
 }
 
@@ -180,11 +222,17 @@ static bool add_part(struct exchange *x, const struct header *header, const uint
     return true;
 }
 
+/* Do these blocks lie in one run of the chunk of `member`, of which `first` is known to be? */
+static bool is_in_run(const struct exchange *x, uint32_t member, const struct header *header)
+{
+    if (header->first >= chunk_end(x, member)) return header->count == 0;
+    return header->count <= run_end(x, member, header->first) - header->first;
+}
+
 static bool take_part(struct exchange *x, struct exchange_link *link, const struct header *header,
                       const uint8_t *payload, size_t bytes)
 {
-    uint32_t end = chunk_first(x, x->me + 1);
-    if (header->first != link->part_got || header->count > end - header->first) return false;
+    if (header->first != link->part_got || !is_in_run(x, x->me, header)) return false;
     if (link->knows_slots && memcmp(&header->slots, &link->slots, sizeof link->slots) != 0)
         return false;
     if ((header->empty == 1) != slot_set_is_empty(&header->slots)) return false;
@@ -192,7 +240,8 @@ static bool take_part(struct exchange *x, struct exchange_link *link, const stru
     if (header->empty == 0 && !add_part(x, header, payload, bytes)) return false;
     link->slots = header->slots;
     link->knows_slots = true;
-    link->part_got = header->empty == 1 ? end : header->first + header->count;
+    link->part_got = header->empty == 1 ? chunk_end(x, x->me)
+                                        : chunk_next(x, x->me, header->first + header->count);
     finalise(x);
     return true;
 }
@@ -201,18 +250,21 @@ static bool take_mean(struct exchange *x, uint32_t from, const struct header *he
                       const uint8_t *payload, size_t bytes)
 {
     struct exchange_link *link = &x->link[from];
-    uint32_t end = chunk_first(x, from + 1);
-    if (header->first != link->mean_got || header->count > end - header->first) return false;
+    if (header->first != link->mean_got || !is_in_run(x, from, header)) return false;
+    if (header->count == 0 || (header->empty == 0) != gets_means(x, x->me, header->first))
+        return false;
     struct wire_cursor cursor = wire_reader(payload, bytes);
-    uint64_t elements = elements_between(x, header->first, header->first + header->count);
+    uint64_t elements =
+        header->empty == 1 ? 0 : elements_between(x, header->first, header->first + header->count);
     const uint8_t *means = wire_read(&cursor, elements * sizeof(float));
     const uint8_t *peaks = wire_read(&cursor, header->count * sizeof(uint32_t));
     /* Means need my part, so none can come before it has left. */
     if (cursor.failed || cursor.at != cursor.end || !x->ready) return false;
     if (!peaks_are_sound(peaks, header->count)) return false;
-    memcpy(x->mean + x->layout->start[header->first], means, elements * sizeof(float));
+    if (elements > 0)
+        memcpy(x->mean + x->layout->start[header->first], means, elements * sizeof(float));
     memcpy(x->peak + header->first, peaks, header->count * sizeof(uint32_t));
-    link->mean_got = header->first + header->count;
+    link->mean_got = chunk_next(x, from, header->first + header->count);
     return true;
 }
 
@@ -247,9 +299,9 @@ static void next_part(struct exchange *x, uint32_t to, struct exchange_message *
 {
     struct exchange_link *link = &x->link[to];
     const struct slot_set *slots = &x->link[x->me].slots;
-    uint32_t first = link->part_sent, chunk_end = chunk_first(x, to + 1);
+    uint32_t first = link->part_sent, end = first;
     bool empty = slot_set_is_empty(slots);
-    uint32_t end = empty ? first : piece_end(first, chunk_end);
+    if (!empty && first < chunk_end(x, to)) end = piece_end(first, run_end(x, to, first));
     struct header header = {.tag = x->tag,
                             .kind = MESSAGE_PART,
                             .first = first,
@@ -257,7 +309,7 @@ static void next_part(struct exchange *x, uint32_t to, struct exchange_message *
                             .empty = empty,
                             .slots = *slots};
     write_header(message->header, &header);
-    link->part_sent = empty ? chunk_end : end;
+    link->part_sent = empty ? chunk_end(x, to) : chunk_next(x, to, end);
     link->told_slots = true;
     uint64_t at = x->layout->start[first], special_count = 0;
     add_span(message, x->own.sum + at, elements_between(x, first, end) * sizeof(int64_t));
@@ -275,14 +327,18 @@ static void next_part(struct exchange *x, uint32_t to, struct exchange_message *
 static void next_mean(struct exchange *x, uint32_t to, struct exchange_message *message)
 {
     struct exchange_link *link = &x->link[to];
-    uint32_t first = link->mean_sent, end = piece_end(first, x->finalised);
+    uint32_t first = link->mean_sent, end = run_end(x, x->me, first);
+    bool means = gets_means(x, to, first);
+    if (end == x->layout->block_count && x->map != NULL && first < end - 1) end--; /* the loss */
+    end = piece_end(first, end < x->finalised ? end : x->finalised);
     struct header header = {
-        .tag = x->tag, .kind = MESSAGE_MEAN, .first = first, .count = end - first};
+        .tag = x->tag, .kind = MESSAGE_MEAN, .first = first, .count = end - first, .empty = !means};
     write_header(message->header, &header);
-    add_span(message, x->mean + x->layout->start[first],
-             elements_between(x, first, end) * sizeof(float));
+    if (means)
+        add_span(message, x->mean + x->layout->start[first],
+                 elements_between(x, first, end) * sizeof(float));
     add_span(message, x->peak + first, (end - first) * sizeof(uint32_t));
-    link->mean_sent = end;
+    link->mean_sent = chunk_next(x, x->me, end);
 }
 
 static_assert(WIRE_PIECE_BLOCKS * LAYOUT_BLOCK_ELEMENTS <= EXCHANGE_EXTRA_BYTES, "all special");
@@ -293,8 +349,8 @@ bool exchange_next(struct exchange *x, uint32_t to, struct exchange_message *ret
     if (!x->ready || x->broken) return false;
     const struct exchange_link *link = &x->link[to];
     /* A chunk may be empty: the slots must be told all the same. */
-    bool part = !link->told_slots || link->part_sent < chunk_first(x, to + 1);
-    if (!part && link->mean_sent == x->finalised) return false;
+    bool part = !link->told_slots || link->part_sent < chunk_end(x, to);
+    if (!part && link->mean_sent >= x->finalised) return false;
     ret_message->tag = x->tag;
     ret_message->span_count = 0;
     ret_message->payload_bytes = 0;
@@ -324,8 +380,8 @@ bool exchange_holds(const struct exchange *x, const struct exchange_message *mes
 
 bool exchange_is_done(const struct exchange *x)
 {
-    if (!x->ready || x->finalised < chunk_first(x, x->me + 1)) return false;
+    if (!x->ready || x->finalised < chunk_end(x, x->me)) return false;
     for (uint32_t i = 0; i < x->member_count; i++)
-        if (i != x->me && x->link[i].mean_got < chunk_first(x, i + 1)) return false;
+        if (i != x->me && x->link[i].mean_got < chunk_end(x, i)) return false;
     return x->checked;
 }

@@ -15,6 +15,11 @@
  *            missing from or twice in a mean. If they do not, exchange_is_broken().
  * Keeps      Own sums are only read, so a broken exchange is begun again from them.
  *
+ * Shards     With a map (shard.h) the chunk of a member is all blocks it owns, run after run, and
+ *            means go only to the mirror of their block; the others get what the next scales follow
+ *            from, and the loss. exchange_is_done() then says: all means of blocks that I own or
+ *            mirror are here. What becomes of them is up to member_shard.h.
+ *
  * Messages   For those who move them (links). exchange_next() gives one message for one member:
  *                header[EXCHANGE_HEADER_BYTES]   opaque, always sent whole
  *                span[0 .. span_count-1]         the payload, payload_bytes in all
@@ -35,6 +40,7 @@
 #ifndef SHOAL_WORKER_CORE_EXCHANGE_H
 #define SHOAL_WORKER_CORE_EXCHANGE_H
 
+#include "worker/core/shard.h"
 #include "worker/core/wire.h"
 
 enum {
@@ -72,6 +78,7 @@ struct exchange {
     float *mean;          /* [elements] */
     uint32_t *peak;       /* [blocks], merged */
     uint32_t slot_count;
+    const struct shard_map *map; /* see Shards; NULL: equal chunks. Set before exchange_begin() */
 
     struct wire_tag tag;
     uint32_t member_count, me;

@@ -1,5 +1,6 @@
 #include "worker/ckpt_main.h"
 #include "base/mem.h"
+#include "worker/ckpt_read.h"
 #include "worker/ckpt_store.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@ struct arguments {
     const char *verb, *dir;
     bool json, has_step, help;
     uint64_t step;
+    struct store *store;
 };
 
 static void print_help(FILE *stream)
@@ -101,8 +103,8 @@ static bool check_step(const struct arguments *arguments, uint64_t step, bool de
 {
     struct ckpt_manifest manifest = {0};
     struct error error = {.text = ""};
-    bool sound = ckpt_read_manifest(arguments->dir, step, &manifest, &error);
-    if (sound && deep) sound = ckpt_verify(arguments->dir, &manifest, &error);
+    bool sound = ckpt_read_manifest(arguments->store, step, &manifest, &error);
+    if (sound && deep) sound = ckpt_verify(arguments->store, &manifest, CKPT_READ_THREADS, &error);
     const char *word = !sound ? "damaged" : deep ? "verified" : "complete";
     if (arguments->json)
         json_array_append_new(rows,
@@ -159,7 +161,8 @@ static json_t *tensor_row(const struct ckpt_manifest *manifest, const struct ckp
                               (json_int_t)piece->offset, "bytes", (json_int_t)piece->bytes));
     }
     return json_pack("{s:s, s:s, s:o, s:I, s:o}", "name", tensor->name, "kind", tensor->kind,
-                     "shape", shape, "bytes", (json_int_t)tensor->bytes, "pieces", pieces);
+                     "shape", shape, "bytes", (json_int_t)(tensor->elements * tensor->unit_bytes),
+                     "pieces", pieces);
 }
 
 static void show_text(const struct ckpt_manifest *manifest)
@@ -172,7 +175,7 @@ static void show_text(const struct ckpt_manifest *manifest)
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const struct ckpt_tensor *tensor = &manifest->tensor[i];
         printf("  %-6s %-32s %14" PRIu64 " bytes in %u pieces, shape [", tensor->kind, tensor->name,
-               tensor->bytes, tensor->piece_count);
+               tensor->elements * tensor->unit_bytes, tensor->piece_count);
         for (uint32_t k = 0; k < tensor->dims; k++)
             printf("%s%" PRIu64, k == 0 ? "" : ", ", tensor->shape[k]);
         printf("]\n");
@@ -202,8 +205,8 @@ static bool hash(const struct arguments *arguments, const struct ckpt_manifest *
                  struct error *ret_error)
 {
     char text[65];
-    if (!ckpt_verify(arguments->dir, manifest, ret_error)) return false;
-    if (!ckpt_hash(arguments->dir, manifest, text, ret_error)) return false;
+    if (!ckpt_verify(arguments->store, manifest, CKPT_READ_THREADS, ret_error)) return false;
+    if (!ckpt_digest(arguments->store, manifest, text, ret_error)) return false;
     if (arguments->json)
         print_json(
             json_pack("{s:I, s:s}", "step", (json_int_t)manifest->step, "weights_sha256", text));
@@ -222,7 +225,7 @@ static int look_at_one(const struct arguments *arguments, const struct ckpt_list
         return 1;
     }
     uint64_t step = arguments->has_step ? arguments->step : listing->step[0];
-    bool fine = ckpt_read_manifest(arguments->dir, step, &manifest, &error);
+    bool fine = ckpt_read_manifest(arguments->store, step, &manifest, &error);
     if (fine && strcmp(arguments->verb, "show") == 0)
         show(arguments, &manifest);
     else if (fine)
@@ -244,12 +247,15 @@ int ckpt_main(int argc, char **argv)
     bool one = strcmp(arguments.verb, "show") == 0 || strcmp(arguments.verb, "hash") == 0;
     struct ckpt_listing listing;
     struct error error;
-    if (!ckpt_list(arguments.dir, &listing, &error)) {
+    arguments.store = store_open(arguments.dir, &error);
+    if (arguments.store == NULL || !ckpt_list(arguments.store, &listing, &error)) {
         fprintf(stderr, "%s\n", error.text);
+        store_close(arguments.store);
         return 1;
     }
     int status =
         one ? look_at_one(&arguments, &listing) : check_steps(&arguments, &listing, verify);
     ckpt_listing_free(&listing);
+    store_close(arguments.store);
     return status;
 }

@@ -1,13 +1,10 @@
 #include "worker/ckpt_manifest.h"
 #include "base/mem.h"
-#include "worker/safetensors.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char scales_name[] = "shoal.scales";
 
 void ckpt_manifest_free(struct ckpt_manifest *manifest)
 {
@@ -15,6 +12,11 @@ void ckpt_manifest_free(struct ckpt_manifest *manifest)
     mem_free(manifest->tensor);
     mem_free(manifest->piece);
     *manifest = (struct ckpt_manifest){0};
+}
+
+const char *ckpt_dtype(const struct ckpt_tensor *tensor)
+{
+    return tensor->unit_bytes == 2 ? "I16" : "F32";
 }
 
 static bool get_count(json_t *object, const char *key, uint64_t maximum, uint64_t *ret_count)
@@ -51,11 +53,12 @@ static bool read_file(json_t *value, struct ckpt_file *file)
     return get_text(value, "file", file->name, sizeof file->name) &&
            strncmp(file->name, "shard-", 6) == 0 && strchr(file->name, '/') == NULL &&
            get_count(value, "bytes", INT64_MAX, &file->bytes) &&
-           get_hex(value, "checksum", "xxh3:", &file->checksum);
+           get_count(value, "header_bytes", file->bytes, &file->header_bytes) &&
+           get_hex(value, "header_checksum", "xxh3:", &file->header_checksum);
 }
 
 static bool read_piece(json_t *value, const struct ckpt_manifest *manifest,
-                       struct ckpt_piece *piece)
+                       const struct ckpt_tensor *tensor, struct ckpt_piece *piece)
 {
     uint64_t file;
     if (manifest->file_count == 0 || !get_count(value, "file", manifest->file_count - 1, &file))
@@ -63,21 +66,34 @@ static bool read_piece(json_t *value, const struct ckpt_manifest *manifest,
     piece->file = (uint32_t)file;
     uint64_t held = manifest->file[file].bytes;
     return get_count(value, "offset", held, &piece->offset) &&
-           get_count(value, "bytes", held - piece->offset, &piece->bytes);
+           get_count(value, "bytes", held - piece->offset, &piece->bytes) &&
+           get_count(value, "first", tensor->elements, &piece->first) &&
+           get_count(value, "count", tensor->elements - piece->first, &piece->count) &&
+           piece->count > 0 && piece->bytes == piece->count * tensor->unit_bytes &&
+           get_hex(value, "checksum", "xxh3:", &piece->checksum);
 }
 
-static bool read_shape(json_t *shape, struct ckpt_tensor *tensor, uint64_t unit_bytes)
+static bool read_shape(json_t *shape, struct ckpt_tensor *tensor)
 {
     if (!json_is_array(shape) || json_array_size(shape) > SHOAL_DIMS_MAX) return false;
+    uint64_t bytes = tensor->unit_bytes;
     tensor->dims = (uint32_t)json_array_size(shape);
-    tensor->bytes = unit_bytes;
     for (uint32_t i = 0; i < tensor->dims; i++) {
         json_t *size = json_array_get(shape, i);
         if (!json_is_integer(size) || json_integer_value(size) < 0) return false;
         tensor->shape[i] = (uint64_t)json_integer_value(size);
-        if (__builtin_mul_overflow(tensor->bytes, tensor->shape[i], &tensor->bytes)) return false;
+        if (__builtin_mul_overflow(bytes, tensor->shape[i], &bytes)) return false;
     }
-    return tensor->bytes <= INT64_MAX;
+    tensor->elements = bytes / tensor->unit_bytes;
+    return bytes <= INT64_MAX;
+}
+
+static bool kind_is_known(const char *kind)
+{
+    static const char *const kinds[] = {"param", "state", "moment", "scales"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kind, kinds[i]) == 0) return true;
+    return false;
 }
 
 static bool read_tensor(json_t *value, struct ckpt_manifest *manifest, uint32_t piece_room,
@@ -86,26 +102,21 @@ static bool read_tensor(json_t *value, struct ckpt_manifest *manifest, uint32_t 
     char dtype[4];
     if (!get_text(value, "name", tensor->name, sizeof tensor->name) ||
         !get_text(value, "kind", tensor->kind, sizeof tensor->kind) ||
-        !get_text(value, "dtype", dtype, sizeof dtype))
+        !get_text(value, "dtype", dtype, sizeof dtype) || !kind_is_known(tensor->kind))
         return false;
-    bool scales = strcmp(tensor->kind, "scales") == 0;
-    if (!scales && strcmp(tensor->kind, "param") != 0 && strcmp(tensor->kind, "state") != 0)
-        return false;
-    if (strcmp(dtype, scales ? "I16" : "F32") != 0) return false;
-    if (!read_shape(json_object_get(value, "shape"), tensor, scales ? 2 : 4)) return false;
+    tensor->unit_bytes = strcmp(tensor->kind, "scales") == 0 ? 2 : 4;
+    if (strcmp(dtype, ckpt_dtype(tensor)) != 0) return false;
+    if (!read_shape(json_object_get(value, "shape"), tensor)) return false;
     json_t *pieces = json_object_get(value, "pieces");
-    uint64_t covered = 0;
     if (!json_is_array(pieces) || json_array_size(pieces) > piece_room - manifest->piece_count)
         return false;
     tensor->first_piece = manifest->piece_count;
     tensor->piece_count = (uint32_t)json_array_size(pieces);
-    for (uint32_t i = 0; i < tensor->piece_count; i++) {
-        struct ckpt_piece *piece = &manifest->piece[manifest->piece_count++];
-        if (!read_piece(json_array_get(pieces, i), manifest, piece)) return false;
-        if (piece->bytes > tensor->bytes - covered) return false;
-        covered += piece->bytes;
-    }
-    return covered == tensor->bytes;
+    for (uint32_t i = 0; i < tensor->piece_count; i++)
+        if (!read_piece(json_array_get(pieces, i), manifest, tensor,
+                        &manifest->piece[manifest->piece_count++]))
+            return false;
+    return true;
 }
 
 static size_t count_pieces(json_t *tensors)
@@ -124,10 +135,10 @@ static bool read_lists(json_t *root, struct ckpt_manifest *manifest, struct erro
     json_t *files = json_object_get(root, "files"), *tensors = json_object_get(root, "tensors");
     size_t file_count = json_array_size(files), tensor_count = json_array_size(tensors);
     size_t pieces = count_pieces(tensors);
-    if (file_count == 0 || file_count > 65536 || tensor_count == 0 ||
-        tensor_count > JOB_TENSORS_MAX + 1 || pieces > 16 * (size_t)JOB_TENSORS_MAX + file_count)
+    if (!json_is_array(files) || file_count > CKPT_FILES_MAX || tensor_count == 0 ||
+        tensor_count > CKPT_TENSORS_MAX || pieces > UINT32_MAX / 2)
         return error_set(ret_error, "no files or tensors, or more than the limits");
-    manifest->file = mem_zalloc(file_count, sizeof *manifest->file);
+    manifest->file = mem_zalloc(file_count + 1, sizeof *manifest->file);
     manifest->tensor = mem_zalloc(tensor_count, sizeof *manifest->tensor);
     manifest->piece = mem_zalloc(pieces + 1, sizeof *manifest->piece);
     if (manifest->file == NULL || manifest->tensor == NULL || manifest->piece == NULL)
@@ -135,16 +146,39 @@ static bool read_lists(json_t *root, struct ckpt_manifest *manifest, struct erro
     for (; manifest->file_count < file_count; manifest->file_count++)
         if (!read_file(json_array_get(files, manifest->file_count),
                        &manifest->file[manifest->file_count]))
-            return error_set(ret_error, "files[%u] is not a file, bytes and checksum",
+            return error_set(ret_error, "files[%u] is not a file, bytes, header and checksum",
                              manifest->file_count);
     for (; manifest->tensor_count < tensor_count; manifest->tensor_count++)
         if (!read_tensor(json_array_get(tensors, manifest->tensor_count), manifest,
                          (uint32_t)pieces, &manifest->tensor[manifest->tensor_count]))
             return error_set(ret_error,
-                             "tensors[%u] is not sound: names, kind, shape, or pieces "
-                             "that do not cover it exactly",
+                             "tensors[%u] is not sound: name, kind, dtype, shape, or pieces "
+                             "outside of it or of their files",
                              manifest->tensor_count);
     return true;
+}
+
+static bool read_head(json_t *root, struct ckpt_manifest *manifest, struct error *ret_error)
+{
+    uint64_t version = 0, slots = 0, samples = 0;
+    const char *format = json_string_value(json_object_get(root, "format"));
+    if (format == NULL || strcmp(format, "shoal-checkpoint") != 0)
+        return error_set(ret_error, "not a shoal-checkpoint manifest");
+    if (!get_count(root, "version", UINT32_MAX, &version) || version != 2)
+        return error_set(ret_error,
+                         "a manifest of version %" PRIu64 ", this program reads version 2; go on "
+                         "with the shoal that wrote it, or begin anew in another folder",
+                         version);
+    bool sound = get_count(root, "step", INT64_MAX, &manifest->step) &&
+                 get_count(root, "steps", INT64_MAX, &manifest->steps) &&
+                 get_count(root, "slots", SHOAL_SLOTS_MAX, &slots) &&
+                 get_count(root, "samples_per_slot", UINT32_MAX, &samples) &&
+                 get_hex(root, "model", "", &manifest->model) &&
+                 get_hex(root, "identity", "", &manifest->identity);
+    manifest->slots = (uint32_t)slots;
+    manifest->samples_per_slot = (uint32_t)samples;
+    return sound || error_set(ret_error, "step, steps, slots, samples_per_slot, model or identity "
+                                         "is missing or out of range");
 }
 
 bool ckpt_manifest_parse(const char *text, size_t count, struct ckpt_manifest *ret_manifest,
@@ -157,20 +191,8 @@ bool ckpt_manifest_parse(const char *text, size_t count, struct ckpt_manifest *r
         return error_set(ret_error, "the manifest is not JSON: %s", json_error.text);
     }
     struct ckpt_manifest manifest = {0};
-    uint64_t version = 0, slots = 0, samples = 0;
-    const char *format = json_string_value(json_object_get(root, "format"));
-    bool sound = format != NULL && strcmp(format, "shoal-checkpoint") == 0 &&
-                 get_count(root, "version", 1, &version) && version == 1 &&
-                 get_count(root, "step", INT64_MAX, &manifest.step) &&
-                 get_count(root, "steps", INT64_MAX, &manifest.steps) &&
-                 get_count(root, "slots", SHOAL_SLOTS_MAX, &slots) &&
-                 get_count(root, "samples_per_slot", UINT32_MAX, &samples) &&
-                 get_hex(root, "model", "", &manifest.model) &&
-                 get_hex(root, "identity", "", &manifest.identity);
-    manifest.slots = (uint32_t)slots;
-    manifest.samples_per_slot = (uint32_t)samples;
-    if (!sound) (void)error_set(ret_error, "not a shoal-checkpoint manifest of version 1");
-    sound = sound && read_lists(root, &manifest, ret_error);
+    bool sound = read_head(root, &manifest, ret_error) && read_lists(root, &manifest, ret_error) &&
+                 ckpt_manifest_check(&manifest, ret_error);
     json_decref(root);
     if (sound)
         *ret_manifest = manifest;
@@ -179,48 +201,110 @@ bool ckpt_manifest_parse(const char *text, size_t count, struct ckpt_manifest *r
     return sound;
 }
 
-static json_t *shape_json(const uint64_t *shape, uint32_t dims)
+/* Volumes add up and nothing overlaps: pieces in order, each beginning where the last one ended. */
+static bool tensor_is_covered(const struct ckpt_manifest *manifest,
+                              const struct ckpt_tensor *tensor, struct error *ret_error)
 {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < dims; i++)
-        json_array_append_new(list, json_integer((json_int_t)shape[i]));
-    return list;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < tensor->piece_count; i++) {
+        const struct ckpt_piece *piece = &manifest->piece[tensor->first_piece + i];
+        if (piece->first != at)
+            return error_set(ret_error, "tensor %s: elements %" PRIu64 " to %" PRIu64 " %s",
+                             tensor->name, piece->first < at ? piece->first : at,
+                             piece->first < at ? at : piece->first,
+                             piece->first < at ? "are held twice" : "are in no piece");
+        at += piece->count;
+    }
+    return at == tensor->elements ||
+           error_set(ret_error, "tensor %s: elements %" PRIu64 " to %" PRIu64 " are in no piece",
+                     tensor->name, at, tensor->elements);
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    const struct ckpt_piece *const *a = left, *const *b = right;
+    if ((*a)->file != (*b)->file) return (*a)->file < (*b)->file ? -1 : 1;
+    return (*a)->offset == (*b)->offset ? 0 : (*a)->offset < (*b)->offset ? -1 : 1;
+}
+
+static bool files_are_covered(const struct ckpt_manifest *manifest,
+                              const struct ckpt_piece *const *sorted, struct error *ret_error)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < manifest->file_count; i++) {
+        const struct ckpt_file *file = &manifest->file[i];
+        uint64_t at = file->header_bytes;
+        for (; next < manifest->piece_count && sorted[next]->file == i; next++) {
+            if (sorted[next]->offset != at) break;
+            at += sorted[next]->bytes;
+        }
+        if (at != file->bytes)
+            return error_set(ret_error, "%s: the byte at %" PRIu64 " is in no piece or in two",
+                             file->name, at);
+    }
+    return next == manifest->piece_count;
+}
+
+bool ckpt_manifest_check(const struct ckpt_manifest *manifest, struct error *ret_error)
+{
+    for (uint32_t i = 0; i < manifest->tensor_count; i++)
+        if (!tensor_is_covered(manifest, &manifest->tensor[i], ret_error)) return false;
+    const struct ckpt_piece **sorted =
+        mem_zalloc((size_t)manifest->piece_count + 1, sizeof(struct ckpt_piece *));
+    if (sorted == NULL) return error_set(ret_error, "out of memory for the pieces");
+    for (uint32_t i = 0; i < manifest->piece_count; i++) sorted[i] = &manifest->piece[i];
+    qsort(sorted, manifest->piece_count, sizeof *sorted, compare_places);
+    bool covered = files_are_covered(manifest, sorted, ret_error);
+    mem_free(sorted);
+    return covered;
+}
+
+static void set_checksum(json_t *object, const char *key, uint64_t checksum)
+{
+    char hex[32];
+    snprintf(hex, sizeof hex, "xxh3:%016" PRIx64, checksum);
+    json_object_set_new(object, key, json_string(hex));
 }
 
 static json_t *tensor_json(const struct ckpt_manifest *manifest, const struct ckpt_tensor *tensor)
 {
-    json_t *pieces = json_array();
+    json_t *pieces = json_array(), *shape = json_array();
+    for (uint32_t i = 0; i < tensor->dims; i++)
+        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
     for (uint32_t i = 0; i < tensor->piece_count; i++) {
         const struct ckpt_piece *piece = &manifest->piece[tensor->first_piece + i];
-        json_array_append_new(pieces, json_pack("{s:I, s:I, s:I}", "file", (json_int_t)piece->file,
-                                                "offset", (json_int_t)piece->offset, "bytes",
-                                                (json_int_t)piece->bytes));
+        json_t *row =
+            json_pack("{s:I, s:I, s:I, s:I, s:I}", "first", (json_int_t)piece->first, "count",
+                      (json_int_t)piece->count, "file", (json_int_t)piece->file, "offset",
+                      (json_int_t)piece->offset, "bytes", (json_int_t)piece->bytes);
+        set_checksum(row, "checksum", piece->checksum);
+        json_array_append_new(pieces, row);
     }
-    bool scales = strcmp(tensor->kind, "scales") == 0;
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", tensor->name, "kind", tensor->kind,
-                     "dtype", scales ? "I16" : "F32", "shape",
-                     shape_json(tensor->shape, tensor->dims), "pieces", pieces);
+                     "dtype", ckpt_dtype(tensor), "shape", shape, "pieces", pieces);
 }
 
 static json_t *manifest_json(const struct ckpt_manifest *manifest)
 {
     json_t *files = json_array(), *tensors = json_array();
-    char hex[32], model[32];
+    char identity[32], model[32];
     for (uint32_t i = 0; i < manifest->file_count; i++) {
-        snprintf(hex, sizeof hex, "xxh3:%016" PRIx64, manifest->file[i].checksum);
-        json_array_append_new(files,
-                              json_pack("{s:s, s:I, s:s}", "file", manifest->file[i].name, "bytes",
-                                        (json_int_t)manifest->file[i].bytes, "checksum", hex));
+        const struct ckpt_file *file = &manifest->file[i];
+        json_t *row =
+            json_pack("{s:s, s:I, s:I}", "file", file->name, "bytes", (json_int_t)file->bytes,
+                      "header_bytes", (json_int_t)file->header_bytes);
+        set_checksum(row, "header_checksum", file->header_checksum);
+        json_array_append_new(files, row);
     }
     for (uint32_t i = 0; i < manifest->tensor_count; i++)
         json_array_append_new(tensors, tensor_json(manifest, &manifest->tensor[i]));
-    snprintf(hex, sizeof hex, "%016" PRIx64, manifest->identity);
+    snprintf(identity, sizeof identity, "%016" PRIx64, manifest->identity);
     snprintf(model, sizeof model, "%016" PRIx64, manifest->model);
     return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:o}", "format",
-                     "shoal-checkpoint", "version", 1, "step", (json_int_t)manifest->step, "steps",
+                     "shoal-checkpoint", "version", 2, "step", (json_int_t)manifest->step, "steps",
                      (json_int_t)manifest->steps, "slots", (json_int_t)manifest->slots,
                      "samples_per_slot", (json_int_t)manifest->samples_per_slot, "model", model,
-                     "identity", hex, "files", files, "tensors", tensors);
+                     "identity", identity, "files", files, "tensors", tensors);
 }
 
 bool ckpt_manifest_format(const struct ckpt_manifest *manifest, char **ret_text, size_t *ret_count,
@@ -241,152 +325,26 @@ bool ckpt_manifest_format(const struct ckpt_manifest *manifest, char **ret_text,
     return true;
 }
 
-static uint64_t share_first(const struct job *job, uint32_t index, uint32_t count)
+bool ckpt_tensors_of(const struct job *job, struct ckpt_tensor **ret_tensor, uint32_t *ret_count,
+                     struct error *ret_error)
 {
-    /* weight_count * index / count, without the overflow */
-    return job->weight_count / count * index + job->weight_count % count * index / count;
-}
-
-/* The part of a tensor that begins at element `at` of the weights inside [first, end). */
-static bool overlap(const struct job_tensor *tensor, uint64_t at, uint64_t first, uint64_t end,
-                    uint64_t *ret_start, uint64_t *ret_elements)
-{
-    uint64_t from = first > at ? first : at, past = at + tensor->element_count;
-    if (past > end) past = end;
-    if (from >= past) return false;
-    *ret_start = from - at;
-    *ret_elements = past - from;
-    return true;
-}
-
-static void describe(struct safetensors_entry *entry, const struct job_tensor *tensor,
-                     uint64_t start, uint64_t elements, uint64_t begin)
-{
-    bool whole = elements == tensor->element_count;
-    if (whole)
-        snprintf(entry->name, sizeof entry->name, "%s", tensor->name);
-    else
-        snprintf(entry->name, sizeof entry->name, "%s@%" PRIu64, tensor->name, start);
-    snprintf(entry->dtype, sizeof entry->dtype, "F32");
-    entry->dims = whole ? tensor->dims : 1;
-    entry->shape[0] = elements;
-    if (whole) memcpy(entry->shape, tensor->shape, sizeof tensor->shape);
-    entry->begin = begin;
-    entry->end = begin + elements * sizeof(float);
-}
-
-static uint32_t describe_all(struct safetensors_entry *entry, const struct job *job,
-                             const struct ckpt_share *share)
-{
-    uint64_t at = 0, begin = 0, start, elements;
-    uint32_t used = 0;
+    struct ckpt_tensor *tensor = mem_zalloc((size_t)job->tensor_count + 1, sizeof *tensor);
+    if (tensor == NULL) return error_set(ret_error, "out of memory for the tensors");
     for (uint32_t i = 0; i < job->tensor_count; i++) {
-        const struct job_tensor *tensor = &job->tensors[i];
-        if (overlap(tensor, at, share->first, share->end, &start, &elements)) {
-            describe(&entry[used], tensor, start, elements, begin);
-            begin = entry[used++].end;
-        }
-        at += tensor->element_count;
-    }
-    if (share->scale_bytes == 0) return used;
-    entry[used] = (struct safetensors_entry){.dtype = "I16", .dims = 1, .begin = begin};
-    snprintf(entry[used].name, sizeof entry[used].name, "%s", scales_name);
-    entry[used].shape[0] = share->scale_bytes / sizeof(int16_t);
-    entry[used].end = begin + share->scale_bytes;
-    return used + 1;
-}
-
-bool ckpt_share_init(struct ckpt_share *share, const struct job *job, uint32_t index,
-                     uint32_t count, struct error *ret_error)
-{
-    *share = (struct ckpt_share){.first = share_first(job, index, count),
-                                 .end = share_first(job, index + 1, count)};
-    if (index == 0) share->scale_bytes = job->layout.block_count * sizeof(int16_t);
-    share->data_bytes = (share->end - share->first) * sizeof(float) + share->scale_bytes;
-    struct safetensors_entry *entry = mem_zalloc((size_t)job->tensor_count + 1, sizeof *entry);
-    if (entry == NULL) return error_set(ret_error, "out of memory for a checkpoint shard");
-    uint32_t used = describe_all(entry, job, share);
-    bool built = safetensors_header(entry, used, &share->header, &share->header_bytes, ret_error);
-    mem_free(entry);
-    return built;
-}
-
-void ckpt_share_free(struct ckpt_share *share)
-{
-    mem_free(share->header);
-    *share = (struct ckpt_share){0};
-}
-
-static void add_pieces(struct ckpt_manifest *manifest, const struct job *job,
-                       const struct ckpt_share *share, uint32_t file_index, uint32_t tensor_index,
-                       uint64_t at)
-{
-    uint64_t start, elements;
-    if (!overlap(&job->tensors[tensor_index], at, share->first, share->end, &start, &elements))
-        return;
-    manifest->piece[manifest->piece_count++] = (struct ckpt_piece){
-        .file = file_index,
-        .offset = share->header_bytes + (at + start - share->first) * sizeof(float),
-        .bytes = elements * sizeof(float)};
-}
-
-static void fill_tensors(struct ckpt_manifest *manifest, const struct job *job,
-                         const struct ckpt_share *shares, uint32_t count)
-{
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < job->tensor_count; i++) {
-        struct ckpt_tensor *tensor = &manifest->tensor[i];
         const struct job_tensor *from = &job->tensors[i];
-        memcpy(tensor->name, from->name, sizeof tensor->name);
-        snprintf(tensor->kind, sizeof tensor->kind, "%s", from->is_param ? "param" : "state");
-        memcpy(tensor->shape, from->shape, sizeof tensor->shape);
-        tensor->dims = from->dims;
-        tensor->bytes = from->element_count * sizeof(float);
-        tensor->first_piece = manifest->piece_count;
-        for (uint32_t k = 0; k < count; k++) add_pieces(manifest, job, &shares[k], k, i, at);
-        tensor->piece_count = manifest->piece_count - tensor->first_piece;
-        at += from->element_count;
+        tensor[i] = (struct ckpt_tensor){
+            .elements = from->element_count, .dims = from->dims, .unit_bytes = sizeof(float)};
+        memcpy(tensor[i].name, from->name, sizeof from->name);
+        memcpy(tensor[i].shape, from->shape, sizeof from->shape);
+        snprintf(tensor[i].kind, sizeof tensor[i].kind, "%s", from->is_param ? "param" : "state");
     }
-    struct ckpt_tensor *scales = &manifest->tensor[job->tensor_count];
-    *scales = (struct ckpt_tensor){.name = "shoal.scales",
-                                   .kind = "scales",
-                                   .dims = 1,
-                                   .shape = {job->layout.block_count},
-                                   .bytes = shares[0].scale_bytes,
-                                   .first_piece = manifest->piece_count,
-                                   .piece_count = 1};
-    manifest->piece[manifest->piece_count++] = (struct ckpt_piece){
-        .file = 0,
-        .offset = shares[0].header_bytes + shares[0].data_bytes - shares[0].scale_bytes,
-        .bytes = shares[0].scale_bytes};
-}
-
-bool ckpt_manifest_of(struct ckpt_manifest *manifest, const struct job *job, uint32_t count,
-                      uint64_t step, struct error *ret_error)
-{
-    *manifest = (struct ckpt_manifest){.step = step,
-                                       .steps = job->steps,
-                                       .model = job->model,
-                                       .slots = job->slots,
-                                       .samples_per_slot = job->samples_per_slot,
-                                       .file_count = count,
-                                       .identity = job->identity,
-                                       .tensor_count = job->tensor_count + 1};
-    manifest->file = mem_zalloc(count, sizeof *manifest->file);
-    manifest->tensor = mem_zalloc(manifest->tensor_count, sizeof *manifest->tensor);
-    /* Shards cut the run of elements in count - 1 places: so many pieces more than tensors. */
-    manifest->piece = mem_zalloc((size_t)job->tensor_count + count + 1, sizeof *manifest->piece);
-    struct ckpt_share *shares = mem_zalloc(count, sizeof *shares);
-    bool built = manifest->file != NULL && manifest->tensor != NULL && manifest->piece != NULL &&
-                 shares != NULL;
-    if (!built) (void)error_set(ret_error, "out of memory for the manifest");
-    for (uint32_t i = 0; i < count && built; i++) {
-        built = ckpt_share_init(&shares[i], job, i, count, ret_error);
-        manifest->file[i].bytes = shares[i].header_bytes + shares[i].data_bytes;
-    }
-    if (built) fill_tensors(manifest, job, shares, count);
-    for (uint32_t i = 0; i < count && shares != NULL; i++) ckpt_share_free(&shares[i]);
-    mem_free(shares);
-    if (!built) ckpt_manifest_free(manifest);
-    return built;
+    tensor[job->tensor_count] = (struct ckpt_tensor){.name = "shoal.scales",
+                                                     .kind = "scales",
+                                                     .shape = {job->layout.block_count},
+                                                     .elements = job->layout.block_count,
+                                                     .dims = 1,
+                                                     .unit_bytes = sizeof(int16_t)};
+    *ret_tensor = tensor;
+    *ret_count = job->tensor_count + 1;
+    return true;
 }

@@ -1,39 +1,27 @@
 #include "worker/ckpt_store.h"
-#include "base/io.h"
 #include "base/mem.h"
-#include "worker/safetensors.h"
-#include <dirent.h>
-#include <errno.h>
+#include "worker/ckpt_read.h"
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <xxhash.h>
 
-bool ckpt_step_path(const char *dir, uint64_t step, const char *file, char *ret_path,
-                    struct error *ret_error)
+static const char manifest_name[] = "manifest.json";
+
+void ckpt_object_name(uint64_t step, const char *file, char ret_name[STORE_NAME_BYTES])
 {
-    int length = snprintf(ret_path, CKPT_PATH_BYTES, "%s/step-%06" PRIu64 "%s%s", dir, step,
-                          file[0] == '\0' ? "" : "/", file);
-    if (length > 0 && length < CKPT_PATH_BYTES) return true;
-    return error_set(ret_error, "%s: the path is too long", dir);
+    (void)snprintf(ret_name, STORE_NAME_BYTES, "step-%06" PRIu64 "/%s", step, file); /* fits */
 }
 
-static bool parse_step(const char *name, uint64_t *ret_step)
+bool ckpt_parse_object(const char *name, uint64_t *ret_step, const char **ret_file)
 {
-    if (strncmp(name, "step-", 5) != 0 || strlen(name) < 11 || strlen(name) > 24 ||
-        strspn(name + 5, "0123456789") != strlen(name + 5))
-        return false;
+    const char *slash = strchr(name, '/');
+    size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    if (slash == NULL || digits < 6 || digits > 19 || name + 5 + digits != slash) return false;
     *ret_step = strtoull(name + 5, NULL, 10);
+    *ret_file = slash + 1;
     return true;
-}
-
-static int compare_steps(const void *left, const void *right)
-{
-    const uint64_t *a = left, *b = right;
-    return *a == *b ? 0 : *a > *b ? -1 : 1;
 }
 
 void ckpt_listing_free(struct ckpt_listing *listing)
@@ -43,110 +31,103 @@ void ckpt_listing_free(struct ckpt_listing *listing)
     *listing = (struct ckpt_listing){0};
 }
 
-static void list_folder(DIR *folder, const char *dir, struct ckpt_listing *listing)
+static int compare_steps(const void *left, const void *right)
 {
-    struct dirent *entry;
-    while ((entry = readdir(folder)) != NULL) {
-        char path[CKPT_PATH_BYTES];
-        uint64_t step;
-        if (!parse_step(entry->d_name, &step)) continue;
-        if (listing->count + listing->orphan_count == CKPT_STEPS_MAX) return;
-        if (!ckpt_step_path(dir, step, "manifest.json", path, NULL)) continue;
-        if (access(path, F_OK) == 0)
+    const uint64_t *a = left, *b = right;
+    return *a == *b ? 0 : *a > *b ? -1 : 1;
+}
+
+static bool is_among(uint64_t step, const uint64_t *steps, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i] == step) return true;
+    return false;
+}
+
+/* Objects of one step follow one another, as the list is by name. */
+static void sort_steps(const struct store_listing *objects, struct ckpt_listing *listing)
+{
+    uint64_t step, last = UINT64_MAX;
+    const char *file;
+    for (uint32_t i = 0; i < objects->count; i++)
+        if (ckpt_parse_object(objects->item[i].name, &step, &file) &&
+            strcmp(file, manifest_name) == 0 && listing->count < CKPT_STEPS_MAX)
             listing->step[listing->count++] = step;
-        else
+    for (uint32_t i = 0; i < objects->count; i++) {
+        if (!ckpt_parse_object(objects->item[i].name, &step, &file) || step == last) continue;
+        last = step;
+        if (!is_among(step, listing->step, listing->count) &&
+            listing->orphan_count < CKPT_STEPS_MAX)
             listing->orphan[listing->orphan_count++] = step;
     }
+    qsort(listing->step, listing->count, sizeof *listing->step, compare_steps);
+    qsort(listing->orphan, listing->orphan_count, sizeof *listing->orphan, compare_steps);
 }
 
-bool ckpt_list(const char *dir, struct ckpt_listing *ret_listing, struct error *ret_error)
+bool ckpt_list(struct store *store, struct ckpt_listing *ret_listing, struct error *ret_error)
 {
+    struct store_listing objects;
     struct ckpt_listing listing = {0};
-    listing.step = mem_zalloc(CKPT_STEPS_MAX, sizeof *listing.step);
-    listing.orphan = mem_zalloc(CKPT_STEPS_MAX, sizeof *listing.orphan);
-    if (listing.step == NULL || listing.orphan == NULL) {
+    if (!store_list(store, "step-", &objects, ret_error)) return false;
+    listing.step = mem_zalloc((size_t)objects.count + 1, sizeof *listing.step);
+    listing.orphan = mem_zalloc((size_t)objects.count + 1, sizeof *listing.orphan);
+    bool fits = listing.step != NULL && listing.orphan != NULL;
+    if (fits)
+        sort_steps(&objects, &listing);
+    else
+        (void)error_set(ret_error, "out of memory for the list of checkpoints");
+    store_listing_free(&objects);
+    if (fits)
+        *ret_listing = listing;
+    else
         ckpt_listing_free(&listing);
-        return error_set(ret_error, "out of memory for the list of checkpoints");
-    }
-    DIR *folder = opendir(dir);
-    if (folder == NULL && errno != ENOENT) {
-        ckpt_listing_free(&listing);
-        return error_set(ret_error, "%s: cannot read the folder: %s", dir, error_errno(errno));
-    }
-    if (folder != NULL) {
-        list_folder(folder, dir, &listing);
-        (void)closedir(folder); /* read only */
-    }
-    qsort(listing.step, listing.count, sizeof *listing.step, compare_steps);
-    qsort(listing.orphan, listing.orphan_count, sizeof *listing.orphan, compare_steps);
-    *ret_listing = listing;
-    return true;
+    return fits;
 }
 
-bool ckpt_read_manifest(const char *dir, uint64_t step, struct ckpt_manifest *ret_manifest,
+bool ckpt_read_manifest(struct store *store, uint64_t step, struct ckpt_manifest *ret_manifest,
                         struct error *ret_error)
 {
-    char path[CKPT_PATH_BYTES], *text;
+    char name[STORE_NAME_BYTES], *text;
     size_t count;
-    if (!ckpt_step_path(dir, step, "manifest.json", path, ret_error)) return false;
-    if (!io_read_file(path, CKPT_MANIFEST_MAX_BYTES, &text, &count, ret_error)) return false;
+    ckpt_object_name(step, manifest_name, name);
+    if (!store_read_all(store, name, CKPT_MANIFEST_MAX_BYTES, &text, &count, ret_error))
+        return false;
     bool sound = ckpt_manifest_parse(text, count, ret_manifest, ret_error);
     mem_free(text);
-    if (!sound) return error_prefix(ret_error, "%s", path);
+    if (!sound) return error_prefix(ret_error, "%s/%s", store_url(store), name);
     if (ret_manifest->step == step) return true;
     ckpt_manifest_free(ret_manifest);
-    return error_set(ret_error, "%s: the manifest speaks of another step", path);
+    return error_set(ret_error, "%s/%s: the manifest speaks of another step", store_url(store),
+                     name);
 }
 
-/* The whole shard, checked; in memory of mem_alloc. */
-static bool read_shard(const char *dir, const struct ckpt_manifest *manifest, uint32_t index,
-                       char **ret_bytes, struct error *ret_error)
+static bool same_tensor(const struct ckpt_tensor *a, const struct ckpt_tensor *b)
 {
-    const struct ckpt_file *file = &manifest->file[index];
-    char path[CKPT_PATH_BYTES], *bytes;
-    size_t count;
-    if (!ckpt_step_path(dir, manifest->step, file->name, path, ret_error)) return false;
-    if (!io_read_file(path, SIZE_MAX / 2, &bytes, &count, ret_error)) return false;
-    struct safetensors tensors;
-    bool sound;
-    if (count != file->bytes)
-        sound = error_set(ret_error, "%s: %zu bytes, the manifest says %" PRIu64 " (truncated?)",
-                          path, count, file->bytes);
-    else if (XXH3_64bits(bytes, count) != file->checksum)
-        sound =
-            error_set(ret_error, "%s: the checksum does not match the manifest (damaged)", path);
-    else if (!safetensors_parse(bytes, count, count, &tensors, ret_error))
-        sound = error_prefix(ret_error, "%s", path);
-    else {
-        sound = true;
-        safetensors_free(&tensors);
-    }
-    if (!sound) mem_free(bytes);
-    if (sound) *ret_bytes = bytes;
-    return sound;
+    return strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0 && a->dims == b->dims &&
+           memcmp(a->shape, b->shape, a->dims * sizeof a->shape[0]) == 0;
 }
 
-bool ckpt_verify(const char *dir, const struct ckpt_manifest *manifest, struct error *ret_error)
+static void tell_tensor(const struct ckpt_tensor *tensor, char *ret_text, size_t bytes)
 {
-    for (uint32_t i = 0; i < manifest->file_count; i++) {
-        char *bytes;
-        if (!read_shard(dir, manifest, i, &bytes, ret_error)) return false;
-        mem_free(bytes);
-    }
-    return true;
+    int used = snprintf(ret_text, bytes, "%s %.60s [", tensor->kind, tensor->name);
+    for (uint32_t i = 0; i < tensor->dims && used < (int)bytes; i++)
+        used += snprintf(ret_text + used, bytes - (size_t)used, "%s%" PRIu64, i == 0 ? "" : ", ",
+                         tensor->shape[i]);
+    if (used < (int)bytes) (void)snprintf(ret_text + used, bytes - (size_t)used, "]");
 }
 
-static bool tensors_agree(const struct ckpt_manifest *manifest, const struct job *job)
+/* "tensor 2 is param b [35, 20], not param c [20]" */
+static void compare_tensors(const struct ckpt_manifest *manifest, const struct ckpt_tensor *ours,
+                            uint32_t count, struct error *ret_why)
 {
-    if (manifest->model != job->model || manifest->tensor_count != job->tensor_count + 1)
-        return false;
-    for (uint32_t i = 0; i < job->tensor_count; i++)
-        if (strcmp(manifest->tensor[i].name, job->tensors[i].name) != 0 ||
-            manifest->tensor[i].bytes != job->tensors[i].element_count * sizeof(float))
-            return false;
-    const struct ckpt_tensor *last = &manifest->tensor[job->tensor_count];
-    return strcmp(last->kind, "scales") == 0 &&
-           last->bytes == job->layout.block_count * sizeof(int16_t);
+    char left[160] = "none", right[160] = "none";
+    uint32_t i = 0;
+    while (i < count && i < manifest->tensor_count && same_tensor(&manifest->tensor[i], &ours[i]))
+        i++;
+    if (i == count && i == manifest->tensor_count) return;
+    if (i < manifest->tensor_count) tell_tensor(&manifest->tensor[i], left, sizeof left);
+    if (i < count) tell_tensor(&ours[i], right, sizeof right);
+    (void)error_set(ret_why, "another model: tensor %u is %s, not %s", i + 1, left, right);
 }
 
 /* Adds "WHAT THEIRS, not OURS" to the list when they differ. */
@@ -162,7 +143,12 @@ bool ckpt_is_foreign(const struct ckpt_manifest *manifest, const struct job *job
                      struct error *ret_why)
 {
     struct error why = {.text = ""};
-    if (!tensors_agree(manifest, job)) (void)error_set(&why, "other tensors");
+    struct ckpt_tensor *ours;
+    uint32_t count;
+    if (ckpt_tensors_of(job, &ours, &count, &why)) { /* else: out of memory, and so it says */
+        compare_tensors(manifest, ours, count, &why);
+        mem_free(ours);
+    }
     note_count(&why, "slots", manifest->slots, job->slots);
     note_count(&why, "samples per slot", manifest->samples_per_slot, job->samples_per_slot);
     if (manifest->identity != job->identity) {
@@ -176,176 +162,197 @@ bool ckpt_is_foreign(const struct ckpt_manifest *manifest, const struct job *job
     return why.text[0] != '\0';
 }
 
-/* Copies what file `index` holds into the state. */
-static void place_pieces(const struct ckpt_manifest *manifest, uint32_t index, const char *bytes,
-                         uint8_t *state)
-{
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
-        const struct ckpt_tensor *tensor = &manifest->tensor[i];
-        for (uint32_t k = 0; k < tensor->piece_count; k++) {
-            const struct ckpt_piece *piece = &manifest->piece[tensor->first_piece + k];
-            if (piece->file == index && piece->bytes > 0)
-                memcpy(state + at, bytes + piece->offset, piece->bytes);
-            at += piece->bytes;
-        }
-    }
-}
-
-static bool load_step(const char *dir, const struct ckpt_manifest *manifest, uint8_t *state,
+static bool load_step(struct store *store, const struct ckpt_manifest *manifest, uint8_t *state,
                       struct error *ret_error)
 {
-    for (uint32_t i = 0; i < manifest->file_count; i++) {
-        char *bytes;
-        if (!read_shard(dir, manifest, i, &bytes, ret_error)) return false;
-        place_pieces(manifest, i, bytes, state);
-        mem_free(bytes);
+    struct ckpt_sink *sink = mem_zalloc(manifest->tensor_count, sizeof *sink);
+    if (sink == NULL) return error_set(ret_error, "out of memory for loading a checkpoint");
+    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
+        const struct ckpt_tensor *tensor = &manifest->tensor[i];
+        sink[i] = (struct ckpt_sink){i, 0, tensor->elements, state};
+        state += tensor->elements * tensor->unit_bytes;
     }
-    return true;
+    bool loaded =
+        ckpt_read(store, manifest, sink, manifest->tensor_count, CKPT_READ_THREADS, ret_error);
+    mem_free(sink);
+    return loaded;
 }
 
 /* LOADED, or NONE: not this one. *said_foreign: the line about other runs is out. */
-static enum ckpt_load_result try_step(const char *dir, uint64_t step, const struct job *job,
+static enum ckpt_load_result try_step(struct store *store, uint64_t step, const struct job *job,
                                       uint8_t *state, bool *said_foreign)
 {
     struct ckpt_manifest manifest;
     struct error error;
-    if (!ckpt_read_manifest(dir, step, &manifest, &error)) {
+    if (!ckpt_read_manifest(store, step, &manifest, &error)) {
         fprintf(stderr, "%s; trying an older checkpoint\n", error.text);
         return CKPT_NONE;
     }
     bool foreign = ckpt_is_foreign(&manifest, job, &error);
-    bool loaded = !foreign && load_step(dir, &manifest, state, &error);
+    bool loaded = !foreign && load_step(store, &manifest, state, &error);
     ckpt_manifest_free(&manifest);
     if (foreign && !*said_foreign)
         fprintf(stderr,
                 "%s/step-%06" PRIu64 ": skipped, a checkpoint of another run (%s); give the "
                 "options and data it was made with, or use another checkpoint folder, or remove "
                 "it\n",
-                dir, step, error.text);
+                store_url(store), step, error.text);
     else if (!foreign && !loaded)
         fprintf(stderr, "%s; trying an older checkpoint\n", error.text);
     *said_foreign = *said_foreign || foreign;
     return loaded ? CKPT_LOADED : CKPT_NONE;
 }
 
-enum ckpt_load_result ckpt_load(const char *dir, const struct job *job, uint8_t *state,
+enum ckpt_load_result ckpt_load(struct store *store, const struct job *job, uint8_t *state,
                                 uint64_t *ret_step, struct error *ret_error)
 {
     struct ckpt_listing listing;
-    if (!ckpt_list(dir, &listing, ret_error)) return CKPT_REFUSED;
+    if (!ckpt_list(store, &listing, ret_error)) return CKPT_REFUSED;
     enum ckpt_load_result result = CKPT_NONE;
     bool said_foreign = false;
     for (uint32_t i = 0; i < listing.count && result == CKPT_NONE; i++) {
-        result = try_step(dir, listing.step[i], job, state, &said_foreign);
+        result = try_step(store, listing.step[i], job, state, &said_foreign);
         if (result == CKPT_LOADED) *ret_step = listing.step[i];
     }
     ckpt_listing_free(&listing);
     return result;
 }
 
-/* Removes files of a step folder (all, or those that end in suffix), then the folder if empty.
- * Best effort: what stays is tried again at the next prune. The manifest goes first, so that a
- * crash in between leaves leftovers, not a checkpoint with holes. */
-static void remove_files(const char *dir, uint64_t step, const char *suffix)
+static bool ends_in(const char *name, const char *suffix)
 {
-    char path[CKPT_PATH_BYTES], folder_path[CKPT_PATH_BYTES];
-    if (!ckpt_step_path(dir, step, "", folder_path, NULL)) return;
-    if (suffix == NULL && ckpt_step_path(dir, step, "manifest.json", path, NULL))
-        (void)unlink(path);
-    DIR *folder = opendir(folder_path);
-    struct dirent *entry;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] == '.') continue;
-        size_t length = strlen(entry->d_name), tail = suffix == NULL ? 0 : strlen(suffix);
-        bool match = tail <= length &&
-                     (suffix == NULL || strcmp(entry->d_name + length - tail, suffix) == 0);
-        if (match && ckpt_step_path(dir, step, entry->d_name, path, NULL)) (void)unlink(path);
-    }
-    if (folder != NULL) (void)closedir(folder);
-    (void)rmdir(folder_path); /* fails while something is left: right so */
+    size_t length = strlen(name), tail = strlen(suffix);
+    return tail <= length && strcmp(name + length - tail, suffix) == 0;
 }
 
-void ckpt_remove_leftovers(const char *dir, uint64_t step, const char *suffix)
+bool ckpt_remove(struct store *store, uint64_t step, const char *suffix, struct error *ret_error)
 {
-    remove_files(dir, step, suffix);
+    char prefix[STORE_NAME_BYTES], name[STORE_NAME_BYTES];
+    struct store_listing objects, unfinished;
+    ckpt_object_name(step, "", prefix);
+    ckpt_object_name(step, manifest_name, name);
+    if (suffix == NULL && !store_remove(store, name, ret_error)) return false;
+    if (!store_list(store, prefix, &objects, ret_error)) return false;
+    bool fine = true;
+    for (uint32_t i = 0; i < objects.count; i++)
+        if (suffix == NULL || ends_in(objects.item[i].name, suffix))
+            fine = store_remove(store, objects.item[i].name, ret_error) && fine;
+    store_listing_free(&objects);
+    if (suffix != NULL) return fine;
+    if (!store_list_unfinished(store, prefix, &unfinished, ret_error)) return false;
+    for (uint32_t i = 0; i < unfinished.count; i++)
+        fine = store_discard(store, unfinished.item[i].name, ret_error) && fine;
+    store_listing_free(&unfinished);
+    return fine;
 }
 
 enum standing { DAMAGED = 1, GOOD, NOT_OURS };
 
 /* Reads the shards only if asked to `verify`. A manifest that cannot be read may be anybody's. */
-static enum standing standing_of(const char *dir, uint64_t step, const struct job *job, bool verify)
+static enum standing standing_of(struct store *store, uint64_t step, const struct job *job,
+                                 bool verify)
 {
     struct ckpt_manifest manifest;
-    if (!ckpt_read_manifest(dir, step, &manifest, NULL)) return NOT_OURS;
+    if (!ckpt_read_manifest(store, step, &manifest, NULL)) return NOT_OURS;
     bool foreign = ckpt_is_foreign(&manifest, job, NULL);
-    bool good = foreign || !verify || ckpt_verify(dir, &manifest, NULL);
+    bool good = foreign || !verify || ckpt_verify(store, &manifest, 1, NULL);
     ckpt_manifest_free(&manifest);
     return foreign ? NOT_OURS : good ? GOOD : DAMAGED;
 }
 
-static bool is_among(uint64_t step, const uint64_t *steps, uint32_t count)
+/* Of the steps of this job behind the kept ones, newest first: the one to keep for long. */
+static uint64_t choose_permanent(const uint64_t *older, uint32_t count, uint64_t newest)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (steps[i] == step) return true;
-    return false;
+    uint64_t chosen = count > 0 ? older[0] : UINT64_MAX;
+    for (uint32_t i = 1; i < count && older[i] >= newest - newest / 2; i++) chosen = older[i];
+    return chosen;
 }
 
-void ckpt_prune(const char *dir, const struct job *job, uint64_t newest, const uint64_t *trusted,
+static void prune_listed(struct store *store, const struct job *job,
+                         const struct ckpt_listing *listing, const uint64_t *trusted,
+                         uint32_t trusted_count, uint64_t *older)
+{
+    uint32_t good = 0, older_count = 0;
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < listing->count; i++) {
+        uint64_t step = listing->step[i];
+        bool verify = good < CKPT_KEEP && !is_among(step, trusted, trusted_count);
+        enum standing standing = standing_of(store, step, job, verify);
+        if (standing == NOT_OURS) continue;
+        if (good == 0 && standing == GOOD) newest = step;
+        if (good >= CKPT_KEEP) older[older_count++] = step;
+        good += standing == GOOD;
+    }
+    /* Only a good one may be the permanent one; damaged ones are passed over and removed. */
+    uint64_t permanent = choose_permanent(older, older_count, newest);
+    for (uint32_t i = 0; i < older_count; i++)
+        if (older[i] != permanent) (void)ckpt_remove(store, older[i], NULL, NULL);
+}
+
+void ckpt_prune(struct store *store, const struct job *job, uint64_t spare, const uint64_t *trusted,
                 uint32_t trusted_count)
 {
     struct ckpt_listing listing;
-    if (!ckpt_list(dir, &listing, NULL)) return;
-    uint32_t good = 0;
-    for (uint32_t i = 0; i < listing.count; i++) {
-        uint64_t step = listing.step[i];
-        bool enough = good >= CKPT_KEEP,
-             verify = !enough && !is_among(step, trusted, trusted_count);
-        enum standing standing = standing_of(dir, step, job, verify);
-        if (standing == NOT_OURS) continue;
-        if (enough)
-            remove_files(dir, step, NULL);
-        else
-            good += standing == GOOD;
-    }
-    for (uint32_t i = 0; i < listing.orphan_count; i++)
-        if (listing.orphan[i] < newest) remove_files(dir, listing.orphan[i], NULL);
+    if (!ckpt_list(store, &listing, NULL)) return;
+    uint64_t *older = mem_zalloc((size_t)listing.count + 1, sizeof *older);
+    if (older != NULL) prune_listed(store, job, &listing, trusted, trusted_count, older);
+    mem_free(older);
+    for (uint32_t i = 0; i < listing.orphan_count; i++) /* what stays is tried again next time */
+        if (listing.orphan[i] < spare) (void)ckpt_remove(store, listing.orphan[i], NULL, NULL);
     ckpt_listing_free(&listing);
 }
 
-static bool hash_piece(EVP_MD_CTX *context, const char *dir, const struct ckpt_manifest *manifest,
-                       const struct ckpt_piece *piece, struct error *ret_error)
+static bool digest_piece(EVP_MD_CTX *context, struct store_reader *reader,
+                         const struct ckpt_piece *piece, struct error *ret_error)
 {
-    const char *name = manifest->file[piece->file].name;
-    char path[CKPT_PATH_BYTES];
-    if (!ckpt_step_path(dir, manifest->step, name, path, ret_error)) return false;
-    FILE *file = fopen(path, "rbe");
-    bool fine = file != NULL && fseeko(file, (off_t)piece->offset, SEEK_SET) == 0;
-    char buffer[65536];
-    for (uint64_t left = piece->bytes; left > 0 && fine;) {
-        size_t want = left < sizeof buffer ? left : sizeof buffer;
-        fine = fread(buffer, 1, want, file) == want && EVP_DigestUpdate(context, buffer, want) == 1;
-        left -= want;
+    enum { BUFFER = 1 << 20 };
+    char *buffer = mem_alloc(BUFFER);
+    bool fine = buffer != NULL || error_set(ret_error, "out of memory for a digest");
+    for (uint64_t done = 0; done < piece->bytes && fine;) {
+        size_t want = piece->bytes - done < BUFFER ? (size_t)(piece->bytes - done) : BUFFER;
+        fine = store_read(reader, piece->offset + done, buffer, want, ret_error);
+        if (fine && EVP_DigestUpdate(context, buffer, want) != 1)
+            fine = error_set(ret_error, "SHA-256 failed");
+        done += want;
     }
-    if (file != NULL) (void)fclose(file); /* read only */
-    return fine || error_set(ret_error, "%s: cannot read; check it with shoal ckpt verify", path);
+    mem_free(buffer);
+    return fine;
 }
 
-bool ckpt_hash(const char *dir, const struct ckpt_manifest *manifest, char text[65],
-               struct error *ret_error)
+static bool digest_tensor(EVP_MD_CTX *context, struct store *store,
+                          const struct ckpt_manifest *manifest, const struct ckpt_tensor *tensor,
+                          struct error *ret_error)
+{
+    struct store_reader *reader = NULL;
+    uint32_t file = UINT32_MAX;
+    bool fine = true;
+    for (uint32_t k = 0; k < tensor->piece_count && fine; k++) {
+        const struct ckpt_piece *piece = &manifest->piece[tensor->first_piece + k];
+        if (file != piece->file) {
+            char name[STORE_NAME_BYTES];
+            uint64_t bytes;
+            store_close_object(reader);
+            file = piece->file;
+            ckpt_object_name(manifest->step, manifest->file[file].name, name);
+            reader = store_open_object(store, name, &bytes, ret_error);
+        }
+        fine = reader != NULL && digest_piece(context, reader, piece, ret_error);
+    }
+    store_close_object(reader);
+    return fine;
+}
+
+bool ckpt_digest(struct store *store, const struct ckpt_manifest *manifest, char text[65],
+                 struct error *ret_error)
 {
     unsigned char digest[EVP_MAX_MD_SIZE] = {0};
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     bool fine = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
     if (!fine) (void)error_set(ret_error, "cannot set up SHA-256");
-    for (uint32_t i = 0; i < manifest->tensor_count && fine; i++) {
-        const struct ckpt_tensor *tensor = &manifest->tensor[i];
-        if (strcmp(tensor->kind, "scales") == 0) continue;
-        for (uint32_t k = 0; k < tensor->piece_count && fine; k++)
-            fine = hash_piece(context, dir, manifest, &manifest->piece[tensor->first_piece + k],
-                              ret_error);
-    }
-    fine = fine && EVP_DigestFinal_ex(context, digest, NULL) == 1;
+    for (uint32_t i = 0; i < manifest->tensor_count && fine; i++)
+        if (strcmp(manifest->tensor[i].kind, "scales") != 0)
+            fine = digest_tensor(context, store, manifest, &manifest->tensor[i], ret_error);
+    if (fine && EVP_DigestFinal_ex(context, digest, NULL) != 1)
+        fine = error_set(ret_error, "SHA-256 failed");
     EVP_MD_CTX_free(context);
     for (int i = 0; fine && i < 32; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
     return fine;

@@ -8,6 +8,7 @@
 #ifndef SHOAL_WORKER_ENGINE_H
 #define SHOAL_WORKER_ENGINE_H
 
+#include "worker/ckpt_image.h"
 #include "worker/core/member.h"
 #include "worker/job.h"
 #include "worker/net.h"
@@ -24,6 +25,7 @@ struct shoal {
     uint32_t *peak;
     uint8_t *shadow;
     struct transfer_segment *segment;
+    struct ckpt_range *range; /* of this member's shard, for saver_order */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;

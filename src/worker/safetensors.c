@@ -17,7 +17,7 @@ static const struct {
     {"F6_E2M3", 6}, {"F6_E3M2", 6},
 };
 
-static uint32_t bits_of_dtype(const char *name)
+uint32_t safetensors_dtype_bits(const char *name)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         if (strcmp(dtypes[i].name, name) == 0) return dtypes[i].bits;
@@ -46,7 +46,7 @@ static bool read_shape(json_t *shape, struct safetensors_entry *entry, struct er
 
 static bool size_agrees(const struct safetensors_entry *entry, struct error *ret_error)
 {
-    uint64_t bits = bits_of_dtype(entry->dtype), held;
+    uint64_t bits = safetensors_dtype_bits(entry->dtype), held;
     for (uint32_t i = 0; i < entry->dims; i++)
         if (__builtin_mul_overflow(bits, entry->shape[i], &bits))
             return error_set(ret_error, "tensor %s: shape overflows", entry->name);
@@ -68,7 +68,7 @@ static bool read_entry(const char *name, json_t *value, struct safetensors_entry
     if (!json_is_object(value) || json_object_size(value) != 3 || dtype == NULL)
         return error_set(ret_error, "tensor %s: exactly dtype, shape and data_offsets are allowed",
                          name);
-    if (bits_of_dtype(dtype) == 0)
+    if (safetensors_dtype_bits(dtype) == 0)
         return error_set(ret_error, "tensor %s: unknown dtype %.40s", name, dtype);
     memcpy(entry->dtype, dtype, strlen(dtype) + 1);
     if (!read_shape(json_object_get(value, "shape"), entry, ret_error)) return false;
@@ -79,14 +79,23 @@ static bool read_entry(const char *name, json_t *value, struct safetensors_entry
     return size_agrees(entry, ret_error);
 }
 
-static bool metadata_is_sound(json_t *metadata)
+static bool read_metadata(json_t *metadata, struct safetensors *file, struct error *ret_error)
 {
     const char *key;
     json_t *value;
-    if (!json_is_object(metadata)) return false;
+    if (!json_is_object(metadata))
+        return error_set(ret_error, "__metadata__ must map strings to strings");
+    file->meta = mem_zalloc(json_object_size(metadata) + 1, sizeof *file->meta);
+    if (file->meta == NULL) return error_set(ret_error, "out of memory for the metadata");
     json_object_foreach(metadata, key, value)
     {
-        if (!json_is_string(value)) return false;
+        if (!json_is_string(value))
+            return error_set(ret_error, "__metadata__ must map strings to strings");
+        struct safetensors_meta *meta = &file->meta[file->meta_count++];
+        meta->key = mem_strdup(key);
+        meta->value = mem_strdup(json_string_value(value));
+        if (meta->key == NULL || meta->value == NULL)
+            return error_set(ret_error, "out of memory for the metadata");
     }
     return true;
 }
@@ -127,8 +136,7 @@ static bool read_entries(json_t *root, struct safetensors *file, struct error *r
     json_object_foreach(root, name, value)
     {
         if (strcmp(name, "__metadata__") == 0) {
-            if (!metadata_is_sound(value))
-                return error_set(ret_error, "__metadata__ must map strings to strings");
+            if (!read_metadata(value, file, ret_error)) return false;
             continue;
         }
         if (!read_entry(name, value, &file->entry[file->count], ret_error)) return false;
@@ -168,8 +176,20 @@ bool safetensors_parse(const char *bytes, size_t count, uint64_t file_bytes,
 
 void safetensors_free(struct safetensors *file)
 {
+    for (uint32_t i = 0; i < file->meta_count; i++) {
+        mem_free(file->meta[i].key);
+        mem_free(file->meta[i].value);
+    }
+    mem_free(file->meta);
     mem_free(file->entry);
     *file = (struct safetensors){0};
+}
+
+const char *safetensors_meta(const struct safetensors *file, const char *key)
+{
+    for (uint32_t i = 0; i < file->meta_count; i++)
+        if (strcmp(file->meta[i].key, key) == 0) return file->meta[i].value;
+    return NULL;
 }
 
 static json_t *entry_json(const struct safetensors_entry *entry)
@@ -181,27 +201,43 @@ static json_t *entry_json(const struct safetensors_entry *entry)
                      (json_int_t)entry->begin, (json_int_t)entry->end);
 }
 
-bool safetensors_header(const struct safetensors_entry *entry, uint32_t count, char **ret_bytes,
-                        size_t *ret_count, struct error *ret_error)
+static json_t *header_json(const struct safetensors_entry *entry, uint32_t count,
+                           const struct safetensors_meta *meta, uint32_t meta_count)
 {
-    json_t *root = json_object();
+    json_t *root = json_object(), *metadata = meta_count > 0 ? json_object() : NULL;
     bool built = root != NULL;
+    for (uint32_t i = 0; i < meta_count && built; i++)
+        built = json_object_set_new(metadata, meta[i].key, json_string(meta[i].value)) == 0;
+    if (metadata != NULL) built = json_object_set_new(root, "__metadata__", metadata) == 0 && built;
     for (uint32_t i = 0; i < count && built; i++)
         built = json_object_set_new(root, entry[i].name, entry_json(&entry[i])) == 0;
-    size_t length = built ? json_dumpb(root, NULL, 0, JSON_COMPACT) : 0;
-    uint64_t padded = (length + 7) / 8 * 8;
-    char *bytes = length == 0 ? NULL : mem_alloc(8 + padded);
+    if (built) return root;
+    json_decref(root);
+    return NULL;
+}
+
+bool safetensors_header(const struct safetensors_entry *entry, uint32_t count,
+                        const struct safetensors_meta *meta, uint32_t meta_count, size_t least,
+                        size_t align, char **ret_bytes, size_t *ret_count, struct error *ret_error)
+{
+    json_t *root = header_json(entry, count, meta, meta_count);
+    size_t length = root != NULL ? json_dumpb(root, NULL, 0, JSON_COMPACT) : 0;
+    size_t whole = 8 + length > least ? 8 + length : least;
+    whole = (whole + align - 1) / align * align;
+    bool built = false;
+    char *bytes = length == 0 ? NULL : mem_alloc(whole);
     if (bytes != NULL) {
+        uint64_t padded = whole - 8;
         memcpy(bytes, &padded, 8);
         memset(bytes + 8, ' ', padded);
         built = json_dumpb(root, bytes + 8, padded, JSON_COMPACT) == length;
     }
     json_decref(root);
-    if (bytes == NULL || !built) {
+    if (!built) {
         mem_free(bytes);
         return error_set(ret_error, "out of memory for a safetensors header");
     }
     *ret_bytes = bytes;
-    *ret_count = 8 + padded;
+    *ret_count = whole;
     return true;
 }

@@ -78,7 +78,7 @@ static void check_hash(const struct safetensors_entry *entry, uint32_t count, co
 {
     char *header, bytes[512], text[65];
     size_t header_bytes;
-    assert_true(safetensors_header(entry, count, &header, &header_bytes, NULL));
+    assert_true(safetensors_header(entry, count, NULL, 0, 0, 8, &header, &header_bytes, NULL));
     memcpy(bytes, header, header_bytes);
     memcpy(bytes + header_bytes, data, data_bytes);
     mem_free(header);

@@ -1,5 +1,5 @@
 #include "worker/saver.h"
-#include "base/io.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "core/assert.h"
 #include "worker/ckpt_store.h"
@@ -7,29 +7,50 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
-enum { TRUSTED = 4 };
+enum { TRUSTED = 8, ORDERS = 2 * SAVER_FLIGHTS + 2 };
 
-enum task { TASK_SHARD = 1, TASK_MANIFEST = 2, TASK_ABANDON = 4, TASK_STOP = 8 };
+/* One shard between its order and its result. Fields below `lock` of the saver but the image, which
+ * belongs to whoever took a part of it. */
+struct flight {
+    bool active, failed, opening, finishing;
+    struct ckpt_image image;
+    struct store_writer *writer;
+    struct wire_tag tag;
+    uint64_t step;
+    char name[CKPT_FILE_NAME_BYTES];
+    int16_t *scales;
+    uint64_t scales_room;
+    uint32_t copy_next, copy_left; /* parts not taken for copying; not copied yet */
+    uint32_t write_next, busy;     /* part to be written next, 0 is the last; threads in a part */
+    bool *copied;                  /* of each part */
+    struct error error;
+};
+
+/* What the leader orders, in the order it came. */
+struct manifest_order {
+    bool abandon;
+    struct member_save save;
+};
 
 struct saver {
     const struct job *job;
-    const int16_t *scale;
+    struct store *store;
+    struct ckpt_tensor *tensor;
+    uint32_t tensor_count;
     struct saver_hooks hooks;
-    pthread_t thread;
+    pthread_t thread[SAVER_THREADS];
+    uint32_t thread_count;
+    pthread_t leader_thread; /* manifests and what goes with them: they may take long */
+    bool leader_runs;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint32_t tasks; /* of enum task, at most one of each: the machine orders no more */
-    /* Header and data. The memory is kept for the next one: getting fresh pages from the kernel
-     * takes longer than filling them. */
-    char *shard;
-    size_t shard_bytes, shard_room;
-    bool shard_due, shard_failed; /* between copy and hook; the copy failed */
-    uint64_t shard_step;
-    char shard_name[CKPT_FILE_NAME_BYTES];
-    struct error shard_error;
-    struct member_save manifest, abandoned;
+    bool stopping;
+    uint32_t copiers; /* threads copying in the background */
+    uint32_t telling; /* threads in on_shard, which may bring an order */
+    struct flight flight[SAVER_FLIGHTS];
+    struct manifest_order order[ORDERS];
+    uint32_t order_first, order_count;
     uint64_t trusted[TRUSTED];
     uint32_t trusted_next;
     bool complained;
@@ -48,128 +69,299 @@ static void name_of(const struct wire_tag *tag, uint32_t index, char *ret_name)
     snprintf(ret_name, CKPT_FILE_NAME_BYTES, "shard-%04u%s", index, suffix);
 }
 
+static void lock(struct saver *saver)
+{
+    (void)pthread_mutex_lock(&saver->lock); /* fails only on misuse */
+}
+
+static void unlock(struct saver *saver)
+{
+    (void)pthread_mutex_unlock(&saver->lock);
+}
+
+static void wake(struct saver *saver)
+{
+    (void)pthread_cond_broadcast(&saver->changed); /* cannot fail */
+}
+
 static void complain(struct saver *saver, const struct error *error)
 {
-    if (!saver->complained)
+    lock(saver);
+    bool first = !saver->complained;
+    saver->complained = true;
+    unlock(saver);
+    if (first)
         fprintf(stderr,
                 "checkpoint failed: %s; training goes on and older checkpoints stay. Free space or "
                 "fix the folder; the next checkpoint is tried as planned\n",
                 error->text);
-    saver->complained = true;
 }
 
-static bool write_shard(struct saver *saver, struct error *ret_error)
+/* The first part of a shard that nobody has copied, or none. Lock held. */
+static struct flight *next_to_copy(struct saver *saver)
 {
-    char folder[CKPT_PATH_BYTES], path[CKPT_PATH_BYTES];
-    if (saver->shard_failed) {
-        *ret_error = saver->shard_error;
-        return false;
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++) {
+        struct flight *flight = &saver->flight[i];
+        if (flight->active && flight->copy_next < flight->image.part_count) return flight;
     }
-    const char *dir = saver->job->checkpoint_dir;
-    return ckpt_step_path(dir, saver->shard_step, "", folder, ret_error) &&
-           io_make_dirs(folder, ret_error) &&
-           ckpt_step_path(dir, saver->shard_step, saver->shard_name, path, ret_error) &&
-           io_write_file(path, saver->shard, saver->shard_bytes, 0600, ret_error);
+    return NULL;
 }
 
-static void do_shard(struct saver *saver)
+/* Copies one part. Lock held, let go meanwhile. */
+static void copy_part(struct saver *saver, struct flight *flight)
+{
+    uint32_t part = flight->copy_next++;
+    flight->busy++;
+    unlock(saver);
+    ckpt_image_copy(&flight->image, part);
+    lock(saver);
+    flight->busy--;
+    flight->copied[part] = true;
+    bool all = --flight->copy_left == 0;
+    wake(saver);
+    if (!all) return;
+    flight->busy++; /* keeps it from ending before the hook has returned */
+    unlock(saver);
+    saver->hooks.on_copied(saver->hooks.self);
+    lock(saver);
+    flight->busy--;
+    wake(saver);
+}
+
+/* Parts 1, 2, .. as they are copied; part 0, with the header, when all are written. */
+static struct flight *next_to_write(struct saver *saver)
+{
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++) {
+        struct flight *flight = &saver->flight[i];
+        if (!flight->active || flight->failed || flight->writer == NULL) continue;
+        if (flight->write_next < flight->image.part_count && flight->copied[flight->write_next])
+            return flight;
+    }
+    return NULL;
+}
+
+static void fail(struct flight *flight, const struct error *error)
+{
+    if (!flight->failed) flight->error = *error;
+    flight->failed = true;
+}
+
+static struct flight *next_to_open(struct saver *saver)
+{
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++) {
+        struct flight *flight = &saver->flight[i];
+        bool due = flight->active && !flight->failed && !flight->opening && flight->writer == NULL;
+        if (due && flight->image.file_bytes > 0) return flight;
+    }
+    return NULL;
+}
+
+static void open_writer(struct saver *saver, struct flight *flight)
 {
     struct error error;
-    bool written = write_shard(saver, &error);
-    uint64_t checksum = written ? XXH3_64bits(saver->shard, saver->shard_bytes) : 0;
-    uint64_t bytes = written ? saver->shard_bytes : 0;
+    char name[STORE_NAME_BYTES];
+    ckpt_object_name(flight->step, flight->name, name);
+    flight->opening = true;
+    flight->busy++;
+    unlock(saver);
+    struct store_writer *writer =
+        store_create(saver->store, name, flight->image.file_bytes, &error);
+    lock(saver);
+    flight->busy--;
+    flight->writer = writer;
+    if (writer == NULL) fail(flight, &error);
+    wake(saver);
+}
+
+static bool put_part(struct flight *flight, uint32_t part, struct error *ret_error)
+{
+    const uint8_t *bytes;
+    size_t count = ckpt_image_part(&flight->image, part, &bytes);
+    return store_put_part(flight->writer, part, bytes, count, ret_error);
+}
+
+static void write_part(struct saver *saver, struct flight *flight)
+{
+    struct error error;
+    uint32_t part = flight->write_next++;
+    flight->busy++;
+    unlock(saver);
+    bool written = put_part(flight, part, &error);
+    lock(saver);
+    flight->busy--;
+    if (!written) fail(flight, &error);
+    wake(saver);
+}
+
+/* All other parts are out, or it has failed: nobody else is in it. */
+static struct flight *next_to_finish(struct saver *saver)
+{
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++) {
+        struct flight *flight = &saver->flight[i];
+        bool empty = flight->image.file_bytes == 0;
+        bool written = flight->writer != NULL && flight->write_next >= flight->image.part_count;
+        if (flight->active && !flight->finishing && (empty || written || flight->failed) &&
+            flight->busy == 0 && flight->copy_left == 0)
+            return flight;
+    }
+    return NULL;
+}
+
+/* Lock held, let go meanwhile. The hook may bring the next order. */
+static void finish(struct saver *saver, struct flight *flight)
+{
+    struct ckpt_image *image = &flight->image;
+    flight->finishing = true;
+    unlock(saver);
+    bool empty = image->file_bytes == 0;
+    bool written =
+        !flight->failed &&
+        (empty || (ckpt_image_seal(image, &flight->error) && put_part(flight, 0, &flight->error)));
+    if (!written || empty)
+        store_abort(flight->writer);
+    else
+        written = store_commit(flight->writer, &flight->error);
+    flight->writer = NULL;
     if (!written) {
-        complain(saver, &error);
-        ckpt_remove_leftovers(saver->job->checkpoint_dir, saver->shard_step, saver->shard_name);
+        complain(saver, &flight->error);
+        (void)ckpt_remove(saver->store, flight->step, flight->name, NULL); /* prune tries again */
     }
-    saver->shard_due = false;
-    saver->hooks.on_shard(saver->hooks.self, written, bytes, checksum);
+    struct wire_tag tag = flight->tag;
+    uint64_t bytes = written ? image->file_bytes : 0, checksum = image->header_checksum;
+    lock(saver);
+    flight->active = false;
+    saver->telling++;
+    unlock(saver);
+    saver->hooks.on_shard(saver->hooks.self, &tag, written, bytes, written ? checksum : 0);
+    lock(saver);
+    saver->telling--;
+    wake(saver);
 }
 
-static bool write_manifest(struct saver *saver, const struct member_save *save,
-                           struct error *ret_error)
+static bool is_idle(const struct saver *saver)
 {
-    const char *dir = saver->job->checkpoint_dir;
-    uint32_t count = save->turn.member_count;
-    struct ckpt_manifest manifest;
-    char path[CKPT_PATH_BYTES], *text = NULL;
-    size_t bytes;
-    if (!ckpt_manifest_of(&manifest, saver->job, count, save->step, ret_error)) return false;
-    bool fine = true;
-    for (uint32_t i = 0; i < count && fine; i++) {
-        name_of(&save->turn.tag, i, manifest.file[i].name);
-        manifest.file[i].checksum = save->shard[i].checksum;
-        if (manifest.file[i].bytes != save->shard[i].bytes)
-            fine = error_set(ret_error, "%s: a peer wrote %" PRIu64 " bytes, expected %" PRIu64,
-                             manifest.file[i].name, save->shard[i].bytes, manifest.file[i].bytes);
-    }
-    fine = fine && ckpt_step_path(dir, save->step, "manifest.json", path, ret_error) &&
-           ckpt_manifest_format(&manifest, &text, &bytes, ret_error) &&
-           io_write_file(path, text, bytes, 0600, ret_error);
-    if (fine && !io_sync_dir(dir)) fine = error_set(ret_error, "%s: cannot sync the folder", dir);
-    mem_free(text);
-    ckpt_manifest_free(&manifest);
-    return fine;
-}
-
-void saver_trust(struct saver *saver, uint64_t step)
-{
-    saver->trusted[saver->trusted_next++ % TRUSTED] = step;
-}
-
-static void abandon(struct saver *saver, const struct member_save *save)
-{
-    char suffix[64];
-    suffix_of(&save->turn.tag, suffix, sizeof suffix);
-    ckpt_remove_leftovers(saver->job->checkpoint_dir, save->step, suffix);
-}
-
-/* A failed sync after the rename: the checkpoint is whole, but may not survive a power cut. */
-static bool is_in_place(const struct saver *saver, const struct member_save *save)
-{
-    struct ckpt_manifest manifest;
-    char ours[CKPT_FILE_NAME_BYTES];
-    name_of(&save->turn.tag, 0, ours);
-    if (!ckpt_read_manifest(saver->job->checkpoint_dir, save->step, &manifest, NULL)) return false;
-    bool in_place = strcmp(manifest.file[0].name, ours) == 0;
-    ckpt_manifest_free(&manifest);
-    return in_place;
-}
-
-static void do_manifest(struct saver *saver)
-{
-    struct error error;
-    bool written = write_manifest(saver, &saver->manifest, &error);
-    if (written) {
-        saver->complained = false;
-        saver_trust(saver, saver->manifest.step);
-    } else {
-        complain(saver, &error);
-        if (!is_in_place(saver, &saver->manifest)) abandon(saver, &saver->manifest);
-    }
-    uint64_t step = saver->manifest.step; /* the hook may bring the next order */
-    saver->hooks.on_manifest(saver->hooks.self, written, step);
-    if (written) ckpt_prune(saver->job->checkpoint_dir, saver->job, step, saver->trusted, TRUSTED);
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
+        if (saver->flight[i].active) return false;
+    return saver->telling == 0;
 }
 
 static void *run(void *self)
 {
     struct saver *saver = self;
+    struct flight *flight;
+    lock(saver);
     for (;;) {
-        (void)pthread_mutex_lock(&saver->lock);
-        while (saver->tasks == 0) (void)pthread_cond_wait(&saver->changed, &saver->lock);
-        uint32_t tasks = saver->tasks;
-        saver->tasks &= TASK_STOP;
-        (void)pthread_mutex_unlock(&saver->lock);
-        if ((tasks & TASK_SHARD) != 0) do_shard(saver);
-        if ((tasks & TASK_MANIFEST) != 0) do_manifest(saver);
-        if ((tasks & TASK_ABANDON) != 0) abandon(saver, &saver->abandoned);
-        if (tasks == TASK_STOP) return NULL;
+        /* One thread copies: memory is shared with the program's own work. */
+        if (saver->copiers == 0 && (flight = next_to_copy(saver)) != NULL) {
+            saver->copiers++;
+            copy_part(saver, flight);
+            saver->copiers--;
+        } else if ((flight = next_to_open(saver)) != NULL)
+            open_writer(saver, flight);
+        else if ((flight = next_to_write(saver)) != NULL)
+            write_part(saver, flight);
+        else if ((flight = next_to_finish(saver)) != NULL)
+            finish(saver, flight);
+        else if (saver->stopping && is_idle(saver))
+            break;
+        else
+            (void)pthread_cond_wait(&saver->changed, &saver->lock);
     }
+    unlock(saver);
+    return NULL;
 }
 
-struct saver *saver_start(const struct job *job, const int16_t *scale,
-                          const struct saver_hooks *hooks, struct error *ret_error)
+uint64_t saver_barrier(struct saver *saver)
+{
+    if (saver == NULL) return 0;
+    int64_t start_us = clock_monotonic_us();
+    lock(saver);
+    for (;;) {
+        struct flight *flight = next_to_copy(saver);
+        if (flight != NULL) {
+            copy_part(saver, flight);
+            continue;
+        }
+        bool copying = false;
+        for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
+            copying = copying || (saver->flight[i].active && saver->flight[i].copy_left > 0);
+        if (!copying) break;
+        (void)pthread_cond_wait(&saver->changed, &saver->lock);
+    }
+    unlock(saver);
+    return (uint64_t)(clock_monotonic_us() - start_us);
+}
+
+/* The scales may change before the next apply, and are few: copied now. */
+static bool keep_scales(struct saver *saver, struct flight *flight, struct ckpt_range *range,
+                        uint32_t range_count, struct error *ret_error)
+{
+    for (uint32_t i = 0; i < range_count; i++) {
+        if (strcmp(saver->tensor[range[i].tensor].kind, "scales") != 0) continue;
+        if (range[i].count > flight->scales_room) {
+            mem_free(flight->scales);
+            flight->scales_room = 0;
+            flight->scales = mem_alloc(range[i].count * sizeof *flight->scales);
+            if (flight->scales == NULL) return error_set(ret_error, "out of memory for the scales");
+            flight->scales_room = range[i].count;
+        }
+        if (range[i].count > 0)
+            memcpy(flight->scales, range[i].bytes, range[i].count * sizeof *flight->scales);
+        range[i].bytes = flight->scales;
+    }
+    return true;
+}
+
+static bool plan(struct saver *saver, struct flight *flight, const struct ckpt_range *range,
+                 uint32_t range_count, struct error *ret_error)
+{
+    struct ckpt_range *kept = mem_zalloc((size_t)range_count + 1, sizeof *kept);
+    if (kept == NULL) return error_set(ret_error, "out of memory for %u ranges", range_count);
+    if (range_count > 0) memcpy(kept, range, range_count * sizeof *kept);
+    bool fine = keep_scales(saver, flight, kept, range_count, ret_error) &&
+                ckpt_image_plan(&flight->image, saver->tensor, kept, range_count, ret_error);
+    mem_free(kept);
+    mem_free(flight->copied);
+    flight->copied = fine ? mem_zalloc((size_t)flight->image.part_count + 1, 1) : NULL;
+    if (fine && flight->copied == NULL) fine = error_set(ret_error, "out of memory for the parts");
+    return fine;
+}
+
+void saver_order(struct saver *saver, const struct wire_turn *turn, uint32_t index,
+                 const struct ckpt_range *range, uint32_t range_count)
+{
+    struct flight *flight = NULL;
+    lock(saver);
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
+        if (!saver->flight[i].active) flight = &saver->flight[i];
+    unlock(saver);
+    ASSERT(flight != NULL); /* orders come from one thread, so it stays ours */
+    flight->step = turn->position / 2;
+    flight->tag = turn->tag;
+    name_of(&turn->tag, index, flight->name);
+    flight->failed = !plan(saver, flight, range, range_count, &flight->error);
+    lock(saver);
+    flight->copy_next = flight->failed ? flight->image.part_count : 0;
+    flight->copy_left = flight->failed ? 0 : flight->image.part_count;
+    flight->write_next = flight->failed ? flight->image.part_count : 1;
+    flight->busy = 0;
+    flight->opening = flight->finishing = false;
+    flight->active = true;
+    bool nothing = flight->copy_left == 0;
+    wake(saver);
+    unlock(saver);
+    if (nothing) saver->hooks.on_copied(saver->hooks.self);
+}
+
+static void *lead(void *self);
+
+struct store *saver_store(struct saver *saver)
+{
+    return saver->store;
+}
+
+struct saver *saver_start(const struct job *job, const struct saver_hooks *hooks,
+                          struct error *ret_error)
 {
     struct saver *saver = mem_zalloc(1, sizeof *saver);
     if (saver == NULL) {
@@ -177,100 +369,194 @@ struct saver *saver_start(const struct job *job, const int16_t *scale,
         return NULL;
     }
     saver->job = job;
-    saver->scale = scale;
     saver->hooks = *hooks;
     for (int i = 0; i < TRUSTED; i++) saver->trusted[i] = UINT64_MAX;
     (void)pthread_mutex_init(&saver->lock, NULL); /* no attributes: cannot fail on Linux */
     (void)pthread_cond_init(&saver->changed, NULL);
-    int failed = pthread_create(&saver->thread, NULL, run, saver);
-    if (failed == 0) return saver;
-    (void)error_set(ret_error, "cannot start the checkpoint writer: %s", error_errno(failed));
-    mem_free(saver);
+    saver->store = store_open(job->checkpoint_dir, ret_error);
+    bool fine = saver->store != NULL &&
+                ckpt_tensors_of(job, &saver->tensor, &saver->tensor_count, ret_error);
+    int failed = fine ? pthread_create(&saver->leader_thread, NULL, lead, saver) : 0;
+    saver->leader_runs = fine && failed == 0;
+    while (fine && failed == 0 && saver->thread_count < SAVER_THREADS) {
+        failed = pthread_create(&saver->thread[saver->thread_count], NULL, run, saver);
+        saver->thread_count += failed == 0;
+    }
+    if (saver->thread_count > 0) return saver; /* one is enough, if slower */
+    if (failed != 0)
+        (void)error_set(ret_error, "cannot start the checkpoint writer: %s", error_errno(failed));
+    saver_stop(saver);
     return NULL;
-}
-
-static void order(struct saver *saver, enum task task)
-{
-    (void)pthread_mutex_lock(&saver->lock);
-    saver->tasks |= task;
-    (void)pthread_cond_signal(&saver->changed);
-    (void)pthread_mutex_unlock(&saver->lock);
-}
-
-static void copy_elements(const struct job *job, const struct ckpt_share *share, char *into)
-{
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < job->tensor_count; i++) {
-        const struct job_tensor *tensor = &job->tensors[i];
-        uint64_t first = share->first > at ? share->first - at : 0;
-        uint64_t end = share->end > at ? share->end - at : 0;
-        if (end > tensor->element_count) end = tensor->element_count;
-        if (first < end) {
-            memcpy(into, tensor->data + first, (end - first) * sizeof(float));
-            into += (end - first) * sizeof(float);
-        }
-        at += tensor->element_count;
-    }
-}
-
-/* Room for a shard. The old one is given back first: both may not fit. */
-static bool make_room(struct saver *saver, size_t bytes, struct error *ret_error)
-{
-    if (bytes <= saver->shard_room) return true;
-    mem_free(saver->shard);
-    saver->shard = mem_alloc(bytes);
-    saver->shard_room = saver->shard == NULL ? 0 : bytes;
-    return saver->shard != NULL ||
-           error_set(ret_error, "out of memory for a shard of %zu bytes", bytes);
-}
-
-static bool fill_shard(struct saver *saver, uint32_t index, uint32_t count, struct error *ret_error)
-{
-    struct ckpt_share share;
-    if (!ckpt_share_init(&share, saver->job, index, count, ret_error)) return false;
-    saver->shard_bytes = share.header_bytes + share.data_bytes;
-    bool fits = make_room(saver, saver->shard_bytes, ret_error);
-    if (fits) {
-        memcpy(saver->shard, share.header, share.header_bytes);
-        char *data = saver->shard + share.header_bytes;
-        copy_elements(saver->job, &share, data);
-        memcpy(data + share.data_bytes - share.scale_bytes, saver->scale, share.scale_bytes);
-    }
-    ckpt_share_free(&share);
-    return fits;
-}
-
-void saver_copy(struct saver *saver, const struct wire_turn *turn, uint32_t index)
-{
-    ASSERT(!saver->shard_due);
-    saver->shard_due = true;
-    saver->shard_step = turn->position / 2;
-    name_of(&turn->tag, index, saver->shard_name);
-    saver->shard_failed = !fill_shard(saver, index, turn->member_count, &saver->shard_error);
-    order(saver, TASK_SHARD);
-}
-
-void saver_manifest(struct saver *saver, const struct member_save *save)
-{
-    saver->manifest = *save;
-    order(saver, TASK_MANIFEST);
-}
-
-void saver_abandon(struct saver *saver, const struct member_save *save)
-{
-    (void)pthread_mutex_lock(&saver->lock);
-    if ((saver->tasks & TASK_ABANDON) == 0) saver->abandoned = *save; /* else prune finds them */
-    (void)pthread_mutex_unlock(&saver->lock);
-    order(saver, TASK_ABANDON);
 }
 
 void saver_stop(struct saver *saver)
 {
     if (saver == NULL) return;
-    order(saver, TASK_STOP);
-    (void)pthread_join(saver->thread, NULL);
+    lock(saver);
+    saver->stopping = true;
+    wake(saver);
+    unlock(saver);
+    for (uint32_t i = 0; i < saver->thread_count; i++) (void)pthread_join(saver->thread[i], NULL);
+    if (saver->leader_runs) (void)pthread_join(saver->leader_thread, NULL);
     (void)pthread_mutex_destroy(&saver->lock);
     (void)pthread_cond_destroy(&saver->changed);
-    mem_free(saver->shard);
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++) {
+        ckpt_image_free(&saver->flight[i].image);
+        mem_free(saver->flight[i].scales);
+        mem_free(saver->flight[i].copied);
+    }
+    mem_free(saver->tensor);
+    store_close(saver->store);
     mem_free(saver);
+}
+
+/* --- the leader's side --- */
+
+static bool fill_manifest(const struct saver *saver, const struct member_save *save,
+                          struct ckpt_manifest *manifest, struct error *ret_error)
+{
+    const struct job *job = saver->job;
+    *manifest = (struct ckpt_manifest){.step = save->step,
+                                       .steps = job->steps,
+                                       .model = job->model,
+                                       .identity = job->identity,
+                                       .slots = job->slots,
+                                       .samples_per_slot = job->samples_per_slot};
+    manifest->file = mem_zalloc(save->turn.member_count, sizeof *manifest->file);
+    manifest->tensor = mem_zalloc(saver->tensor_count, sizeof *manifest->tensor);
+    if (manifest->file == NULL || manifest->tensor == NULL)
+        return error_set(ret_error, "out of memory for the manifest");
+    memcpy(manifest->tensor, saver->tensor, saver->tensor_count * sizeof *manifest->tensor);
+    manifest->tensor_count = saver->tensor_count;
+    for (uint32_t i = 0; i < save->turn.member_count; i++) {
+        struct ckpt_file *file = &manifest->file[manifest->file_count];
+        if (save->shard[i].bytes == 0) continue; /* had no range */
+        name_of(&save->turn.tag, i, file->name);
+        file->bytes = save->shard[i].bytes;
+        file->header_checksum = save->shard[i].checksum;
+        manifest->file_count++;
+    }
+    return true;
+}
+
+static bool write_manifest(struct saver *saver, const struct member_save *save,
+                           struct error *ret_error)
+{
+    struct ckpt_manifest manifest;
+    bool fine = fill_manifest(saver, save, &manifest, ret_error) &&
+                ckpt_gather(saver->store, &manifest, ret_error) &&
+                ckpt_publish(saver->store, &manifest, ret_error);
+    ckpt_manifest_free(&manifest);
+    return fine;
+}
+
+void saver_trust(struct saver *saver, uint64_t step)
+{
+    lock(saver);
+    saver->trusted[saver->trusted_next++ % TRUSTED] = step;
+    unlock(saver);
+}
+
+static void abandon(struct saver *saver, const struct member_save *save)
+{
+    char suffix[64];
+    suffix_of(&save->turn.tag, suffix, sizeof suffix);
+    (void)ckpt_remove(saver->store, save->step, suffix, NULL); /* prune tries again */
+}
+
+/* A failed sync after the rename: the checkpoint is whole, but may not survive a power cut. */
+static bool is_in_place(const struct saver *saver, const struct member_save *save)
+{
+    struct ckpt_manifest manifest;
+    char suffix[64];
+    suffix_of(&save->turn.tag, suffix, sizeof suffix);
+    if (!ckpt_read_manifest(saver->store, save->step, &manifest, NULL)) return false;
+    bool in_place = manifest.file_count > 0 && strstr(manifest.file[0].name, suffix) != NULL;
+    ckpt_manifest_free(&manifest);
+    return in_place;
+}
+
+/* The oldest step of a checkpoint that is still under way here; files of older ones may go. */
+static uint64_t oldest_under_way(struct saver *saver, uint64_t step)
+{
+    lock(saver);
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
+        if (saver->flight[i].active && saver->flight[i].step < step) step = saver->flight[i].step;
+    for (uint32_t i = 0; i < saver->order_count; i++) {
+        uint64_t other = saver->order[(saver->order_first + i) % ORDERS].save.step;
+        if (other < step) step = other;
+    }
+    unlock(saver);
+    return step;
+}
+
+static void do_manifest(struct saver *saver, const struct member_save *save)
+{
+    struct error error;
+    bool written = write_manifest(saver, save, &error);
+    if (written) {
+        lock(saver);
+        saver->complained = false;
+        unlock(saver);
+        saver_trust(saver, save->step);
+    } else {
+        complain(saver, &error);
+        if (!is_in_place(saver, save)) abandon(saver, save);
+    }
+    saver->hooks.on_manifest(saver->hooks.self, written, save->step);
+    uint64_t trusted[TRUSTED];
+    lock(saver);
+    memcpy(trusted, saver->trusted, sizeof trusted);
+    unlock(saver);
+    if (written)
+        ckpt_prune(saver->store, saver->job, oldest_under_way(saver, save->step), trusted, TRUSTED);
+}
+
+static void *lead(void *self)
+{
+    struct saver *saver = self;
+    lock(saver);
+    for (;;) {
+        if (saver->order_count > 0) {
+            struct manifest_order order = saver->order[saver->order_first];
+            saver->order_first = (saver->order_first + 1) % ORDERS;
+            saver->order_count--;
+            unlock(saver);
+            if (order.abandon)
+                abandon(saver, &order.save);
+            else
+                do_manifest(saver, &order.save);
+            lock(saver);
+        } else if (saver->stopping && is_idle(saver))
+            break;
+        else
+            (void)pthread_cond_wait(&saver->changed, &saver->lock);
+    }
+    unlock(saver);
+    return NULL;
+}
+
+static void add_order(struct saver *saver, const struct member_save *save, bool gives_up)
+{
+    lock(saver);
+    bool fits = saver->order_count < ORDERS;
+    ASSERT(fits || gives_up); /* manifests: one per flight, at most */
+    if (fits) {               /* leftovers that are not removed now, prune finds */
+        struct manifest_order *order =
+            &saver->order[(saver->order_first + saver->order_count++) % ORDERS];
+        order->abandon = gives_up;
+        order->save = *save;
+    }
+    wake(saver);
+    unlock(saver);
+}
+
+void saver_manifest(struct saver *saver, const struct member_save *save)
+{
+    add_order(saver, save, false);
+}
+
+void saver_abandon(struct saver *saver, const struct member_save *save)
+{
+    add_order(saver, save, true);
 }

@@ -35,6 +35,7 @@ static void release(struct shoal *shoal)
     mem_free(shoal->peak);
     mem_free(shoal->shadow);
     mem_free(shoal->segment);
+    mem_free(shoal->range);
     job_free(&shoal->job);
     mem_free(shoal);
 }
@@ -154,9 +155,20 @@ static bool wants_to_leave(void *self)
     return shoal->can_leave && leave_signal_came();
 }
 
-static void on_shard(void *self, bool ok, uint64_t bytes, uint64_t checksum)
+static void on_copied(void *self)
 {
     struct shoal *shoal = self;
+    lock(shoal);
+    member_save_copied(shoal->member);
+    on_change(shoal);
+    unlock(shoal);
+}
+
+static void on_shard(void *self, const struct wire_tag *tag, bool ok, uint64_t bytes,
+                     uint64_t checksum)
+{
+    struct shoal *shoal = self;
+    (void)tag;
     lock(shoal);
     member_shard_written(shoal->member, ok, bytes, checksum);
     on_change(shoal);
@@ -176,9 +188,11 @@ static void on_manifest(void *self, bool ok, uint64_t step)
 static bool start_saver(struct shoal *shoal, struct error *ret_error)
 {
     if (shoal->job.checkpoint_dir == NULL) return true;
-    struct saver_hooks hooks = {shoal, on_shard, on_manifest};
-    shoal->saver = saver_start(&shoal->job, shoal->scale, &hooks, ret_error);
-    return shoal->saver != NULL;
+    struct saver_hooks hooks = {shoal, on_copied, on_shard, on_manifest};
+    shoal->saver = saver_start(&shoal->job, &hooks, ret_error);
+    if (shoal->saver == NULL) return false;
+    shoal->range = mem_zalloc((size_t)shoal->job.tensor_count + 1, sizeof *shoal->range);
+    return shoal->range != NULL || error_set(ret_error, "out of memory for the checkpoint's cut");
 }
 
 static bool start_network(struct shoal *shoal, const char *fd_text, struct error *ret_error)
@@ -298,7 +312,7 @@ static bool found(struct shoal *shoal)
     enum ckpt_load_result result = CKPT_NONE;
     if (shoal->saver != NULL) {
         unlock(shoal);
-        result = ckpt_load(shoal->job.checkpoint_dir, &shoal->job, shoal->shadow, &step, &error);
+        result = ckpt_load(saver_store(shoal->saver), &shoal->job, shoal->shadow, &step, &error);
         lock(shoal);
     }
     if (result == CKPT_LOADED && step > shoal->job.steps) {
@@ -324,7 +338,7 @@ static bool found(struct shoal *shoal)
     return true;
 }
 
-/* Lock held; the copy goes on without it, so that the network does not wait. */
+/* Lock held; the writer is told without it, so that the network does not wait. */
 static void save_share(struct shoal *shoal)
 {
     struct wire_turn turn = shoal->member->save_turn;
@@ -332,7 +346,17 @@ static void save_share(struct shoal *shoal)
     while (turn.member[index] != shoal->member->config.id) index++;
     member_save_taken(shoal->member);
     unlock(shoal);
-    saver_copy(shoal->saver, &turn, index);
+    uint32_t ranges = ckpt_share(&shoal->job, shoal->scale, index, turn.member_count, shoal->range);
+    saver_order(shoal->saver, &turn, index, shoal->range, ranges);
+    lock(shoal);
+}
+
+/* The state is about to change: what the writer has not copied yet is copied now. */
+static void finish_copies(struct shoal *shoal)
+{
+    if (shoal->saver == NULL) return;
+    unlock(shoal);
+    (void)saver_barrier(shoal->saver);
     lock(shoal);
 }
 
@@ -346,12 +370,14 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         enum member_want want = wait_for_work(shoal);
         if (want == MEMBER_WANT_EXIT_DONE || want == MEMBER_WANT_EXIT_LEFT) {
             shoal->doing = want;
+            finish_copies(shoal);
             unlock(shoal);
             return false;
         }
         member_unpark(shoal->member);
         shoal->doing = want;
         report_changes(shoal);
+        if (want == MEMBER_WANT_APPLY) finish_copies(shoal);
         if (want == MEMBER_WANT_COMPUTE || want == MEMBER_WANT_APPLY) break;
         if (want == MEMBER_WANT_FOUND && !found(shoal)) {
             unlock(shoal);

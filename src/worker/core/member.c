@@ -190,7 +190,7 @@ static void advance(struct member *m)
             member_tell_all(m);
         }
     }
-    if (m->fetch_wanted && m->parked && !m->committing) {
+    if (m->fetch_wanted && m->parked && !m->committing && m->copying == 0) {
         m->fetch_wanted = false;
         transfer_receive(&m->in);
         struct member_peer *source = find_peer(m, m->turn.member[m->turn.source[m->me]]);

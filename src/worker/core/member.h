@@ -113,7 +113,8 @@ struct member {
     struct exchange exchange;
     struct transfer_in in;
 
-    bool save_wanted, saving;                 /* share not copied yet; shard being written */
+    bool save_wanted, saving;                 /* share not asked for yet; shard being written */
+    uint32_t copying;                         /* shares that are being copied: no sync over them */
     struct wire_turn save_turn, writing_turn; /* the order; the one the writer works on */
     struct wire_shard shard;                  /* own result, to tell the leader */
     struct member_save save;                  /* as leader */
@@ -168,7 +169,8 @@ bool member_slot_begin(const struct member *m, bool *ret_first, uint32_t *ret_ep
 void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t took_us);
 bool member_slot_is_void(const struct member *m); /* computing it further is of no use */
 void member_applied(struct member *m);
-void member_save_taken(struct member *m);
+void member_save_taken(struct member *m); /* noted; the state must stay as it is until */
+void member_save_copied(struct member *m); /* the copy is made (from any thread) */
 
 /* Events from whoever writes files. manifest_due and failed in m->save are the orders to it. */
 void member_shard_written(struct member *m, bool ok, uint64_t bytes, uint64_t checksum);

@@ -351,6 +351,7 @@ static void work(struct world *w, uint32_t index)
         memcpy(node->share.weights, node->weights, sizeof node->weights);
         memcpy(node->share.scale, node->scale, sizeof node->scale);
         member_save_taken(m);
+        member_save_copied(m);
         later(w, 1000 + below(w, 300000), (struct occurrence){.kind = ON_WRITTEN, .node = index});
         break;
     case MEMBER_WANT_WAIT:

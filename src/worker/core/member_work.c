@@ -139,7 +139,15 @@ void member_save_taken(struct member *m)
     ASSERT(m->save_wanted);
     m->save_wanted = false;
     m->saving = true;
+    m->copying++;
     m->writing_turn = m->save_turn;
+    member_settle(m);
+}
+
+void member_save_copied(struct member *m)
+{
+    ASSERT(m->copying > 0);
+    m->copying--;
     member_settle(m);
 }
 

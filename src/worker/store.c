@@ -69,7 +69,11 @@ struct store *store_open(const char *url, struct error *ret_error)
     const char *colon = strstr(url, "://");
     if (colon == NULL) return store_dir_open(url, &disk_real, ret_error);
     if (strncmp(url, "file:///", 8) == 0) return store_dir_open(url + 7, &disk_real, ret_error);
-    (void)error_set(ret_error, "%.200s: checkpoints go to a folder: /path or file:///path", url);
+    if (strncmp(url, "s3://", 5) == 0) return store_s3_open(url, ret_error);
+    (void)error_set(ret_error,
+                    "%.200s: checkpoints go to a folder, /path or file:///path, or to a bucket, "
+                    "s3://BUCKET/PREFIX",
+                    url);
     return NULL;
 }
 

@@ -1,7 +1,8 @@
 /* Where checkpoints live: a folder or a bucket, behind the few operations a checkpoint needs.
  *
- * Address    "/path", "path" or "file:///path": a local or shared folder (store_dir.c). Other
- *            schemes are refused with a sentence that lists those known.
+ * Address    "/path", "path" or "file:///path": a local or shared folder (store_dir.c).
+ *            "s3://BUCKET/PREFIX": a bucket of Amazon's S3 or of a server like it (store_s3.c, s3.h).
+ *            Other schemes are refused with a sentence that lists those known.
  * Names      "FILE" or "FOLDER/FILE" of letters, digits and ._- in parts that begin with no dot, at
  *            most STORE_NAME_BYTES - 1 long. There are no empty folders: a folder is there while a
  *            file is in it.

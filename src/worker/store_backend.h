@@ -36,5 +36,7 @@ bool store_listing_add(struct store_listing *listing, const char *name, uint64_t
 
 /* A folder on a disk: the real one, or one that a test makes up. The disk must outlive the store. */
 struct store *store_dir_open(const char *path, const struct disk *disk, struct error *ret_error);
+/* A bucket: s3://BUCKET/PREFIX, see s3.h. */
+struct store *store_s3_open(const char *url, struct error *ret_error);
 
 #endif

@@ -61,7 +61,7 @@ def _hardware(on_gpu: bool) -> str:
     cpu = getattr(torch.backends, "cpu", None)
     capability = cpu.get_cpu_capability() if hasattr(cpu, "get_cpu_capability") else \
         re.findall("CPU capability usage: (.*)", torch.__config__.show())
-    gpu = torch.cuda.get_device_name() if on_gpu else ""
+    gpu = torch.cuda.get_device_name() if on_gpu and torch.cuda.is_available() else ""
     return f"torch {torch.__version__} threads {torch.get_num_threads()} {capability} {gpu}"
 
 
@@ -178,8 +178,8 @@ class Job(_job.Job):
                            schedulers[index], names, stage)
             for index, one in enumerate(optimizers)]
         self._count = sum(mirror.live.numel() for mirror in self._reduced())
-        self._on_gpu = any(mirror.live.is_cuda for mirror in self._reduced())
-        self._flat = host_like((self._count,), self._on_gpu)
+        self._on_gpu = self._on_device()
+        self._flat = host_like((self._count,), self._on_gpu and torch.cuda.is_available())
         self._position: Optional[int] = None  # the step that the live tensors are at
         settle(self._mirrors())
         super().__init__(
@@ -206,6 +206,9 @@ class Job(_job.Job):
                 raise ShoalError(f"parameter {names[param]} is of {param.dtype}; gradients are "
                                  "reduced as float32: use float32, bfloat16 or float16")
         return [param for param in names if param in chosen]
+
+    def _on_device(self) -> bool:
+        return any(mirror.live.is_cuda for mirror in self._reduced())
 
     def _reduced(self) -> List[Mirror]:
         return self._params + self._statistics

@@ -73,7 +73,10 @@ static bool make_environment(struct environment *env, const struct reply_worker 
     put_number(env, "SHOAL_STEPS", wanted->steps);
     put_number(env, "SHOAL_GANG", wanted->gang);
     put_text(env, "SHOAL_CHECKPOINT_DIR", wanted->checkpoint_dir);
-    put_number(env, "SHOAL_CHECKPOINT_EVERY", wanted->checkpoint_every);
+    if (wanted->checkpoint_every == UINT32_MAX)
+        put_text(env, "SHOAL_CHECKPOINT_EVERY", "auto");
+    else
+        put_number(env, "SHOAL_CHECKPOINT_EVERY", wanted->checkpoint_every);
     put_text(env, "SHOAL_DEVICE_MODEL", place->model);
     put_text(env, "SHOAL_ZONE", place->zone);
     put_text(env, "SHOAL_TOKEN", wanted->token);

@@ -84,12 +84,12 @@ struct reply_worker {
     uint32_t want; /* enum reply_want */
     /* REPLY_RUN */
     uint32_t arg_count, env_count;
-    const char *const *args;    /* argv[arg_count] */
-    const char *const *env;     /* key, value, key, value: 2 * env_count texts */
-    const char *dir;            /* "" = where the agent runs */
-    const char *token;          /* the job's secret, SHOAL_TOKEN */
-    const char *checkpoint_dir; /* "" = none */
-    uint32_t slots, gang, checkpoint_every;
+    const char *const *args;                /* argv[arg_count] */
+    const char *const *env;                 /* key, value, key, value: 2 * env_count texts */
+    const char *dir;                        /* "" = where the agent runs */
+    const char *token;                      /* the job's secret, SHOAL_TOKEN */
+    const char *checkpoint_dir;             /* "" = none */
+    uint32_t slots, gang, checkpoint_every; /* every: UINT32_MAX: auto */
     uint64_t steps;
     /* REPLY_STOP */
     const char *reason;

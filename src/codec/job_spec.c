@@ -97,6 +97,28 @@ static void read_market(struct job_spec *spec, yaml_item *market)
     yaml_name(market, "region", spec->region, sizeof spec->region);
 }
 
+static void read_checkpoints(struct job_spec *spec, yaml_item *elastic)
+{
+    yaml_item *every = yaml_any(elastic, "checkpoint_every");
+    if (every != NULL && strcmp(yaml_item_string(every), "auto") == 0)
+        spec->checkpoint_every = JOB_CHECKPOINT_AUTO;
+    else
+        spec->checkpoint_every =
+            (uint32_t)yaml_integer(elastic, "checkpoint_every", 0, 1000000000, 0);
+    yaml_copy(elastic, "checkpoint_dir", spec->checkpoint_dir, sizeof spec->checkpoint_dir, "");
+    const char *scheme = strstr(spec->checkpoint_dir, "://");
+    if (scheme != NULL && strncmp(spec->checkpoint_dir, "s3://", 5) != 0 &&
+        strncmp(spec->checkpoint_dir, "file:///", 8) != 0)
+        yaml_mistake(yaml_any(elastic, "checkpoint_dir"),
+                     "\"%s\": checkpoints go to a folder that all workers see, or to "
+                     "s3://BUCKET/PREFIX",
+                     yaml_show(spec->checkpoint_dir).text);
+    if (spec->checkpoint_dir[0] != '\0' && spec->checkpoint_every == 0)
+        yaml_mistake(yaml_any(elastic, "checkpoint_dir"),
+                     "nothing would be written there; set checkpoint_every to a number of steps "
+                     "or to auto");
+}
+
 static void read_elastic(struct job_spec *spec, yaml_item *root)
 {
     yaml_item *elastic = yaml_map(root, "elastic");
@@ -110,7 +132,7 @@ static void read_elastic(struct job_spec *spec, yaml_item *root)
     (void)yaml_require(elastic, "steps"); /* noted */
     spec->slots = (uint32_t)yaml_integer(elastic, "slots", 1, JOB_SLOTS_MAX, 1);
     spec->steps = (uint64_t)yaml_integer(elastic, "steps", 1, STEPS_MAX, 1);
-    spec->checkpoint_every = (uint32_t)yaml_integer(elastic, "checkpoint_every", 0, 1000000000, 0);
+    read_checkpoints(spec, elastic);
     spec->work_per_slot_us = yaml_duration_us(elastic, "work_per_slot", 1, WORK_MAX_US, 0);
     if (spec->slots < spec->devices_min && yaml_has(elastic, "slots"))
         yaml_mistake(yaml_any(elastic, "slots"),

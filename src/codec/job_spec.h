@@ -22,6 +22,8 @@ enum {
     JOB_DEVICES_MAX = 4096,
     JOB_SLOTS_MAX = 1024, /* SHOAL_SLOTS_MAX of include/shoal.h */
 };
+/* checkpoint_every: chosen by the workers from what a checkpoint costs and how often one is lost */
+#define JOB_CHECKPOINT_AUTO UINT32_MAX
 
 struct job_spec {
     char name[JOB_NAME_BYTES];
@@ -36,7 +38,8 @@ struct job_spec {
     uint32_t capacity_mask;                                /* bit = enum capacity_kind; 0 = any */
     uint32_t price_threshold_ppm;                          /* 0 = the pool's */
     char region[JOB_NAME_BYTES];                           /* "" = any one region */
-    uint32_t slots, checkpoint_every;
+    uint32_t slots, checkpoint_every;    /* steps; 0: never; or JOB_CHECKPOINT_AUTO */
+    char checkpoint_dir[JOB_PATH_BYTES]; /* folder or s3://BUCKET/PREFIX; "" = the server chooses */
     uint64_t steps;
     int64_t work_per_slot_us;
     struct text_list command; /* argv */

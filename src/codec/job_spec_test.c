@@ -89,6 +89,22 @@ static void everything_is_read(void **state)
     assert_int_equal(job_spec_work_us(&spec), INT64_C(200) * 32 * 200000);
 }
 
+static void checkpoints_may_be_left_to_the_workers(void **state)
+{
+    (void)state;
+    struct job_spec again;
+    expect_good("{name: x, elastic: {slots: 8, steps: 9, checkpoint_every: auto, "
+                "checkpoint_dir: \"s3://bucket/run-7\"}, run: {command: [a]}}");
+    assert_int_equal(spec.checkpoint_every, JOB_CHECKPOINT_AUTO);
+    assert_string_equal(spec.checkpoint_dir, "s3://bucket/run-7");
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    assert_true(job_spec_parse(&catalog, &config, "again", text, strlen(text), &again, NULL));
+    assert_int_equal(again.checkpoint_every, JOB_CHECKPOINT_AUTO);
+    assert_string_equal(again.checkpoint_dir, spec.checkpoint_dir);
+    mem_free(text);
+}
+
 static void a_batch_job_needs_little(void **state)
 {
     (void)state;
@@ -321,6 +337,7 @@ int main(void)
     codec_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(checkpoints_may_be_left_to_the_workers),
         cmocka_unit_test(a_batch_job_needs_little),
         cmocka_unit_test(mistakes_say_what_to_do),
         cmocka_unit_test(too_much_text_is_refused),

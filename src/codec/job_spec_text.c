@@ -173,7 +173,11 @@ static void put_elastic(struct writer *w, const struct job_spec *spec)
     open_at(w, "elastic", "{");
     put_number(w, "slots", "%" PRIu32, spec->slots);
     put_number(w, "steps", "%" PRIu64, spec->steps);
-    put_number(w, "checkpoint_every", "%" PRIu32, spec->checkpoint_every);
+    if (spec->checkpoint_every == JOB_CHECKPOINT_AUTO)
+        put_member(w, "checkpoint_every", "auto");
+    else
+        put_number(w, "checkpoint_every", "%" PRIu32, spec->checkpoint_every);
+    if (spec->checkpoint_dir[0] != '\0') put_member(w, "checkpoint_dir", spec->checkpoint_dir);
     if (spec->work_per_slot_us != 0)
         put_number(w, "work_per_slot", "\"%" PRId64 "us\"", spec->work_per_slot_us);
     close_with(w, "}");

@@ -101,6 +101,16 @@ static char *absolute(const char *dir)
     return copy;
 }
 
+/* "": none; NULL: out of memory */
+static const char *checkpoint_dir(struct server *s, struct reply_memory *m,
+                                  const struct job_spec *spec, uint64_t job_id)
+{
+    const char *dir = spec->checkpoint_dir;
+    if (spec->checkpoint_every == 0) return "";
+    if (dir[0] == '\0') return keep_text(m, mem_printf("%s/checkpoints/%" PRIu64, s->dir, job_id));
+    return keep_text(m, strstr(dir, "://") == NULL ? absolute(dir) : mem_strdup(dir));
+}
+
 static bool put_run(struct server *s, struct reply_memory *m, const struct lease_view *lease,
                     struct reply_worker *worker)
 {
@@ -116,10 +126,7 @@ static bool put_run(struct server *s, struct reply_memory *m, const struct lease
     worker->arg_count = spec->command.count;
     worker->env_count = spec->env.count / 2;
     worker->dir = keep_text(m, absolute(spec->dir));
-    worker->checkpoint_dir = "";
-    if (spec->checkpoint_every > 0)
-        worker->checkpoint_dir =
-            keep_text(m, mem_printf("%s/checkpoints/%" PRIu64, s->dir, lease->job_id));
+    worker->checkpoint_dir = checkpoint_dir(s, m, spec, lease->job_id);
     return worker->dir != NULL && worker->checkpoint_dir != NULL &&
            put_list(m, &spec->command, &worker->args) && put_list(m, &spec->env, &worker->env);
 }

@@ -332,6 +332,13 @@ static bool measure_losses(struct bench *b, uint32_t workers, uint32_t rounds)
     char name[64];
     uint32_t steps = 0;
     bool fine = open_group(b, workers, 20000) && wait_step(b, 10);
+    double cpu = all_cpu_us(b);
+    int64_t before = b->last_step, from_us = clock_monotonic_us();
+    serve(b, 2000000);
+    if (b->last_step > before)
+        fprintf(stderr, "steps of %.1f ms, %.1f ms of CPU each\n",
+                (double)(clock_monotonic_us() - from_us) / 1000 / (double)(b->last_step - before),
+                (all_cpu_us(b) - cpu) / 1000 / (double)(b->last_step - before));
     for (uint32_t i = 0; i < rounds && fine; i++) { /* the first victim leads */
         struct result killed, stopped;
         fine = lose(b, 2 * i, SIGKILL, &killed) && wait_step(b, b->last_step + 5) &&

@@ -107,6 +107,7 @@ static bool make_layout(struct job *job, struct error *ret_error)
         return error_set(ret_error, "out of memory for the gradient layout");
     }
     layout_init(&job->layout, counts, tensors, start, tensor_block);
+    job->layout.part_blocks_min = LAYOUT_PART_BLOCKS_MIN;
     mem_free(counts);
     return true;
 }

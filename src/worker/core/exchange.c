@@ -310,7 +310,6 @@ static void next_part(struct exchange *x, uint32_t to, struct exchange_message *
                             .slots = *slots};
     write_header(message->header, &header);
     link->part_sent = empty ? chunk_end(x, to) : chunk_next(x, to, end);
-    link->told_slots = true;
     uint64_t at = x->layout->start[first], special_count = 0;
     add_span(message, x->own.sum + at, elements_between(x, first, end) * sizeof(int64_t));
     add_span(message, x->own.peak + first, (end - first) * sizeof(uint32_t));
@@ -348,8 +347,7 @@ bool exchange_next(struct exchange *x, uint32_t to, struct exchange_message *ret
     ASSERT(to != x->me);
     if (!x->ready || x->broken) return false;
     const struct exchange_link *link = &x->link[to];
-    /* A chunk may be empty: the slots must be told all the same. */
-    bool part = !link->told_slots || link->part_sent < chunk_end(x, to);
+    bool part = link->part_sent < chunk_end(x, to); /* nothing for an empty chunk */
     if (!part && link->mean_sent >= x->finalised) return false;
     ret_message->tag = x->tag;
     ret_message->span_count = 0;
@@ -378,10 +376,15 @@ bool exchange_holds(const struct exchange *x, const struct exchange_message *mes
     return x->begun && wire_tag_compare(&x->tag, &message->tag) == 0;
 }
 
+bool exchange_owns(const struct exchange *x, uint32_t member)
+{
+    return chunk_first(x, member) < chunk_end(x, member);
+}
+
 bool exchange_is_done(const struct exchange *x)
 {
     if (!x->ready || x->finalised < chunk_end(x, x->me)) return false;
     for (uint32_t i = 0; i < x->member_count; i++)
         if (i != x->me && x->link[i].mean_got < chunk_end(x, i)) return false;
-    return x->checked;
+    return x->checked || !exchange_owns(x, x->me); /* those who own a chunk have checked theirs */
 }

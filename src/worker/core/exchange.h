@@ -66,7 +66,7 @@ struct exchange_message {
 
 struct exchange_link { /* one other member; own entry: only slots are used */
     uint32_t part_sent, part_got, mean_sent, mean_got; /* next block */
-    bool told_slots, knows_slots;
+    bool knows_slots;
     struct slot_set slots;
 };
 
@@ -105,5 +105,7 @@ bool exchange_take(struct exchange *x, uint32_t from, const uint8_t *header, con
                    size_t count);
 
 bool exchange_is_done(const struct exchange *x);
+/* Does this member of the turn begun own blocks? Few do when there are few blocks. */
+bool exchange_owns(const struct exchange *x, uint32_t member);
 
 #endif

@@ -40,5 +40,10 @@ uint32_t layout_part(const struct layout *layout, uint32_t index, uint32_t count
 {
     ASSERT(count > 0);
     ASSERT(index <= count);
-    return (uint32_t)((uint64_t)layout->block_count * index / count);
+    uint32_t least = layout->part_blocks_min > 0 ? layout->part_blocks_min : 1;
+    uint32_t owners = layout->block_count / least;
+    if (owners == 0) owners = 1;
+    if (owners > count) owners = count;
+    if (index >= owners) return layout->block_count;
+    return (uint32_t)((uint64_t)layout->block_count * index / owners);
 }

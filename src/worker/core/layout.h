@@ -11,11 +11,15 @@
 
 #include <stdint.h>
 
-enum { LAYOUT_BLOCK_ELEMENTS = 256 };
+enum {
+    LAYOUT_BLOCK_ELEMENTS = 256,
+    LAYOUT_PART_BLOCKS_MIN = 16, /* what jobs set: a message costs as much as 16 KB of elements */
+};
 
 struct layout {
     uint64_t element_count;
     uint32_t block_count, tensor_count;
+    uint32_t part_blocks_min; /* smaller parts are not made; 0: 1. Set after layout_init() */
     uint64_t *start; /* start[block_count + 1]: first element of each block, then the end */
     uint32_t
         *tensor_block; /* tensor_block[tensor_count + 1]: first block of each tensor, the end */
@@ -28,7 +32,8 @@ uint64_t layout_blocks(const uint64_t *element_counts, uint32_t tensor_count);
 void layout_init(struct layout *layout, const uint64_t *element_counts, uint32_t tensor_count,
                  uint64_t *start, uint32_t *tensor_block);
 
-/* First block of part `index` of `count` near equal parts: how chunks are dealt to members. */
+/* First block of part `index` of `count` near equal parts: how chunks are dealt to members. With
+ * few blocks only the first parts have any: every chunk costs a message from and to each member. */
 uint32_t layout_part(const struct layout *layout, uint32_t index, uint32_t count);
 
 #endif

@@ -22,6 +22,21 @@ void member_tell_all(struct member *m)
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
 }
 
+/* A turn was taken. Those who exchange data with us wait for it, so does the leader; the others
+ * may learn it with the next beat. */
+static void tell_turn(struct member *m)
+{
+    bool computes = m->exchange.begun && wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
+    bool all =
+        !computes || m->turn.tag.leader == m->config.id || exchange_owns(&m->exchange, m->me);
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        uint32_t index = index_of(&m->turn, peer->id);
+        peer->status_due = peer->status_due || all || m->turn.tag.leader == peer->id ||
+                           (index != GROUP_NOBODY && exchange_owns(&m->exchange, index));
+    }
+}
+
 static void void_sums(struct member *m)
 {
     m->done = (struct slot_set){0};
@@ -103,6 +118,9 @@ static void begin_compute(struct member *m)
 
 static void begin_sync(struct member *m)
 {
+    uint32_t speaker = index_of(&m->turn, m->speaker);
+    if (speaker != GROUP_NOBODY && m->turn.source[speaker] != GROUP_NOBODY)
+        member_repeat_log(m, 1); /* it did not see the step end that it would have told of */
     if (m->me == GROUP_NOBODY || m->turn.source[m->me] == GROUP_NOBODY) return;
     if (m->turn.source[m->me] != m->me) {
         m->fetch_wanted = true;
@@ -127,7 +145,6 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
         m->peer[i].fetch_due = false;
     }
     if (!m->committing) exchange_abort(&m->exchange);
-    member_tell_all(m);
     if (m->self.leaving && m->me == GROUP_NOBODY) m->exit = MEMBER_WANT_EXIT_LEFT;
     switch ((enum turn_kind)turn->kind) {
     case TURN_COMPUTE: begin_compute(m); break;
@@ -141,6 +158,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
         break;
     }
     if (turn->save != 0) order_save(m, turn);
+    tell_turn(m);
 }
 
 static bool step_fits(const struct member *m)
@@ -271,10 +289,6 @@ void member_tick(struct member *m, int64_t now_us)
         for (uint32_t i = 0; i < m->peer_count; i++) liveness_heard(&m->peer[i].live, now_us);
     }
     m->now_us = now_us;
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        m->peer[i].status_due = m->peer[i].status_due || m->peer[i].status_soon;
-        m->peer[i].status_soon = false;
-    }
     beat(m);
     member_watch(m);
     member_settle(m);
@@ -317,10 +331,11 @@ void member_peer_down(struct member *m, uint64_t id)
     if (peer == NULL || !peer->connected) return;
     struct liveness live = peer->live;
     live.called_silent = member_peer_is_silent(m, id);
+    bool given_up = peer->given_up;
     memset(peer, 0, sizeof *peer);
     peer->id = id;
     peer->live = live;
-    member_tell_lost(m, peer);
+    if (live.called_silent && !given_up) member_tell_lost(m, peer);
     member_tell_all(m); /* whoever leads next must know where all stand */
     member_settle(m);
 }

@@ -47,7 +47,6 @@ struct member_peer {
     bool connected, knows_status;
     struct wire_status status;
     bool status_due, turn_due, fetch_due, shard_due;
-    bool status_soon; /* due at the next tick: only the leader needs it at once */
     struct transfer_out out;
     struct liveness live;
     bool asked, given_up;                     /* asked others about it; they lost it too */

@@ -146,12 +146,16 @@ static bool sync_is_over(const struct member *m)
     return !pending;
 }
 
-/* Some member has taken a newer turn, from one who led for a moment in its own eyes. */
+/* Some member has taken a newer turn, from one who led for a moment in its own eyes. Or has not
+ * taken this one, and never will: another gave it, and turns are taken only from the leader. */
 static bool turn_is_superseded(const struct member *m)
 {
+    bool ours = m->turn.tag.leader == m->config.id;
     for (uint32_t i = 0; i < m->turn.member_count; i++) {
         const struct wire_status *status = member_status_of(m, m->turn.member[i]);
-        if (status != NULL && wire_tag_compare(&status->turn, &m->turn.tag) > 0) return true;
+        if (status == NULL) continue;
+        int order = wire_tag_compare(&status->turn, &m->turn.tag);
+        if (order > 0 || (order < 0 && !ours)) return true;
     }
     return false;
 }

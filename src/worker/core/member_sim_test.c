@@ -214,6 +214,7 @@ static void check_cover(struct world *w, const struct node *node)
     uint32_t slots = 0;
     struct slot_set all = {0};
     const struct exchange *x = &node->member.exchange;
+    if (!x->checked) return; /* it owns no chunk: those who do have checked */
     for (uint32_t i = 0; i < x->member_count; i++) {
         for (uint32_t s = 0; s < w->slots; s++) slots += slot_set_has(&x->link[i].slots, s);
         slot_set_join(&all, &x->link[i].slots);
@@ -529,6 +530,7 @@ static void world_init(struct world *w, uint64_t seed)
     const uint64_t counts[TENSORS] = {300, 5, 70, 1};
     layout_init(&w->layout, counts, TENSORS, w->start, w->tensor_block);
     assert_int_equal(w->layout.block_count, BLOCKS);
+    w->layout.part_blocks_min = 1 + below(w, 3);
     w->slots = (uint32_t[]){1, 4, 8, 13, 32}[below(w, 5)];
     w->steps = 10 + below(w, 30);
     w->spiky = below(w, 3) == 0;

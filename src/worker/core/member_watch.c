@@ -1,10 +1,13 @@
 /* The part of member.c that asks and tells who still lives.
  *
  * A peer that is overdue is asked about; who has heard of it lately says so, and patience grows
- * (only the path to us is slow). Who loses a peer tells all: one for whom it is overdue as well
- * gives it up at once, so when the first knows all know. A peer that is heard from is never given up on the word of others. */
+ * (only the path to us is slow). Who finds a peer silent tells all: one for whom it is overdue as
+ * well gives it up at once, so when the first knows all know. Closed connections need no telling:
+ * the kernel of the peer has told everybody. A peer that is heard from is never given up on the word of others. */
 #include "core/assert.h"
 #include "worker/core/member.h"
+
+enum { ASKED_MAX = 3 }; /* asking all would make a storm of it when the whole group is slow */
 
 static void tell_of(struct member *m, struct member_peer *to, const struct member_peer *subject)
 {
@@ -13,16 +16,22 @@ static void tell_of(struct member *m, struct member_peer *to, const struct membe
     to->vouch_due[index / 64] |= UINT64_C(1) << index % 64;
 }
 
-static void tell_all_of(struct member *m, const struct member_peer *subject)
+/* Tells up to `count` others, the next ones in order. */
+static void tell_others_of(struct member *m, const struct member_peer *subject, uint32_t count)
 {
-    for (uint32_t i = 0; i < m->peer_count; i++)
-        if (m->peer[i].connected && &m->peer[i] != subject) tell_of(m, &m->peer[i], subject);
+    uint32_t index = (uint32_t)(subject - m->peer);
+    for (uint32_t i = 1; i < m->peer_count && count > 0; i++) {
+        struct member_peer *to = &m->peer[(index + i) % m->peer_count];
+        if (!to->connected) continue;
+        tell_of(m, to, subject);
+        count--;
+    }
 }
 
 void member_tell_lost(struct member *m, const struct member_peer *lost)
 {
     ASSERT(!lost->connected);
-    tell_all_of(m, lost);
+    tell_others_of(m, lost, GROUP_PEERS_MAX);
 }
 
 void member_watch(struct member *m)
@@ -31,7 +40,7 @@ void member_watch(struct member *m)
         struct member_peer *peer = &m->peer[i];
         if (!peer->connected || peer->asked || m->now_us <= liveness_ask_us(&peer->live)) continue;
         peer->asked = true;
-        tell_all_of(m, peer);
+        tell_others_of(m, peer, ASKED_MAX);
     }
 }
 

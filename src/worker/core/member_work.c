@@ -83,7 +83,7 @@ void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t too
     member_settle(m);
 }
 
-/* The leader waits for it; the others will hear of it with the next turn, which follows at once. A
+/* The leader waits for it; the others hear of it when they take the next turn, or with a beat. A
  * leader tells all, so that none takes itself for the one ahead. */
 static void tell_moved(struct member *m)
 {
@@ -91,7 +91,6 @@ static void tell_moved(struct member *m)
         struct member_peer *peer = &m->peer[i];
         bool now = m->turn.tag.leader == m->config.id || m->turn.tag.leader == peer->id;
         peer->status_due = peer->status_due || now;
-        peer->status_soon = true;
     }
 }
 
@@ -212,7 +211,7 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
                          enum wire_kind *ret_kind)
 {
     if (peer->status_due) {
-        peer->status_due = peer->status_soon = false;
+        peer->status_due = false;
         *ret_kind = WIRE_STATUS;
         return wire_put_status(bytes, &m->self);
     }

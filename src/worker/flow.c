@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 16, YIELDS = 32 };
+enum { EVENTS = 16, YIELDS = 32, MAKE_WAY_MAX = 1000 };
 #define SPIN_NS INT64_C(100000) /* a sleep and a wake cost some 10 us: a few times that */
 
 struct flow_peer {
@@ -29,6 +29,7 @@ struct flow {
     struct flow_peer *peer[GROUP_PEERS_MAX]; /* by id, so that all begin at another one */
     uint32_t peer_count, first;
     _Atomic bool woken;
+    _Atomic uint32_t wanted; /* threads that wait for the lock */
     bool waiting, asleep, has_streams;
     /* What the waiter looks at while it does not hold the lock; closed only when it is back. */
     struct link *watch[GROUP_PEERS_MAX];
@@ -46,9 +47,20 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+/* Makes way: a mutex alone would be taken again before another thread is awake. */
 static void lock(struct flow *flow)
 {
-    if (flow->lock != NULL) (void)pthread_mutex_lock(flow->lock); /* fails only on misuse */
+    if (flow->lock == NULL) return;
+    for (int i = 0; i < MAKE_WAY_MAX && atomic_load(&flow->wanted) > 0; i++)
+        (void)sched_yield();              /* always succeeds */
+    (void)pthread_mutex_lock(flow->lock); /* fails only on misuse */
+}
+
+void flow_lock(struct flow *flow)
+{
+    atomic_fetch_add(&flow->wanted, 1);
+    (void)pthread_mutex_lock(flow->lock); /* fails only on misuse */
+    atomic_fetch_sub(&flow->wanted, 1);
 }
 
 static void unlock(struct flow *flow)
@@ -231,13 +243,20 @@ bool flow_step(struct flow *flow)
     return moved;
 }
 
-void flow_detach(struct flow *flow)
+void flow_void(struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->peer_count; i++) {
         struct flow_peer *peer = flow->peer[i];
         peer->refused = false; /* never begun, and void now */
-        if (!peer->lost) peer->lost = link_detach(peer->link) == LINK_LOST;
+        link_void(peer->link);
     }
+}
+
+bool flow_has_lost(const struct flow *flow)
+{
+    for (uint32_t i = 0; i < flow->peer_count; i++)
+        if (flow->peer[i]->lost) return true;
+    return false;
 }
 
 bool flow_is_idle(struct flow *flow)
@@ -269,6 +288,12 @@ int flow_fd(const struct flow *flow)
 bool flow_is_driven(const struct flow *flow)
 {
     return flow->waiting;
+}
+
+void flow_hush(struct flow *flow)
+{
+    struct epoll_event events[EVENTS];
+    while (epoll_wait(flow->epoll, events, EVENTS, 0) == EVENTS) {} /* all are stepped anyway */
 }
 
 bool flow_arm(struct flow *flow)

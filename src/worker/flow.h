@@ -9,9 +9,8 @@
  * Waiting    Spins a little, since a peer usually answers within microseconds; yields instead when
  *            the processes on this machine outnumber its cores; then sleeps on epoll. flow_wake()
  *            ends the wait of another thread at once: that is how an abort gets through.
- * Abort      flow_detach() before the arrays of the source change: nothing of the old turn is sent
- *            from them any more. Messages already on their way arrive whole and are dropped by
- *            their tag.
+ * Abort      flow_void() before anything else happens when the arrays of the source are to change:
+ *            what is half sent is void, the rest arrives whole and is dropped by its tag.
  * Loss       A peer whose link is lost, or that breaks the rules, is taken out and named by
  *            flow_take_lost().
  */
@@ -26,7 +25,7 @@
 struct flow_source {
     void *self;
     /* The next message for `peer`; false: nothing now. Its spans are read until it was sent, or
-     * until flow_detach(). */
+     * until flow_void(). */
     bool (*next)(void *self, uint64_t peer, struct exchange_message *ret_message);
     /* False: it breaks the rules. The payload may be used until the call returns. */
     bool (*take)(void *self, uint64_t peer, const struct link_message *message);
@@ -48,16 +47,21 @@ void flow_set_crowd(struct flow *flow, uint32_t processes);
 
 /* Moves what can be moved now, a message or so each way per peer. True: call again at once. */
 bool flow_step(struct flow *flow);
-void flow_detach(struct flow *flow);
+void flow_void(struct flow *flow);
+bool flow_has_lost(const struct flow *flow);
 bool flow_is_idle(struct flow *flow); /* nothing taken from the source is still on its way */
 bool flow_take_lost(struct flow *flow, uint64_t *ret_peer);
 
 /* After flow_step() said false: until something may move, flow_wake(), or timeout_ms at most. */
 void flow_wait(struct flow *flow, int timeout_ms);
 void flow_wake(struct flow *flow);
+/* How other threads take the lock: whoever drives makes way for them. */
+void flow_lock(struct flow *flow);
 /* For a thread with an epoll of its own: readable when flow_step() may move something. Call
- * flow_arm() before sleeping on it; false: step first. */
+ * flow_hush(), then flow_step() until it says false, then flow_arm() before sleeping on it; false:
+ * step first. */
 int flow_fd(const struct flow *flow);
+void flow_hush(struct flow *flow);
 bool flow_arm(struct flow *flow);
 bool flow_is_driven(const struct flow *flow); /* somebody is in flow_wait() */
 

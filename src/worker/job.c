@@ -112,8 +112,7 @@ static bool make_layout(struct job *job, struct error *ret_error)
     return true;
 }
 
-static bool read_number(const char *name, uint64_t maximum, uint64_t *value,
-                        struct error *ret_error)
+bool job_read_number(const char *name, uint64_t maximum, uint64_t *value, struct error *ret_error)
 {
     const char *text = getenv(name);
     if (text == NULL || text[0] == '\0') return true;
@@ -132,14 +131,15 @@ static bool read_counts(struct job *job, const struct shoal_options *options,
 {
     uint64_t slots = options->slots, steps = options->steps, every = options->checkpoint_every;
     uint64_t gang = 1;
-    if (slots == 0 && !read_number("SHOAL_SLOTS", SHOAL_SLOTS_MAX, &slots, ret_error)) return false;
-    if (steps == 0 && !read_number("SHOAL_STEPS", INT64_MAX, &steps, ret_error)) return false;
-    if (every == 0 && !read_number("SHOAL_CHECKPOINT_EVERY", UINT32_MAX, &every, ret_error))
+    if (slots == 0 && !job_read_number("SHOAL_SLOTS", SHOAL_SLOTS_MAX, &slots, ret_error))
         return false;
-    if (!read_number("SHOAL_GANG", GROUP_MEMBERS_MAX, &gang, ret_error) ||
-        !read_number("SHOAL_JOB", INT64_MAX, &job->job_id, ret_error) ||
-        !read_number("SHOAL_WORKER", INT64_MAX, &job->worker_id, ret_error) ||
-        !read_number("SHOAL_EMULATE_SLOT_US", 1000000000, &job->emulate_slot_us, ret_error))
+    if (steps == 0 && !job_read_number("SHOAL_STEPS", INT64_MAX, &steps, ret_error)) return false;
+    if (every == 0 && !job_read_number("SHOAL_CHECKPOINT_EVERY", UINT32_MAX, &every, ret_error))
+        return false;
+    if (!job_read_number("SHOAL_GANG", GROUP_MEMBERS_MAX, &gang, ret_error) ||
+        !job_read_number("SHOAL_JOB", INT64_MAX, &job->job_id, ret_error) ||
+        !job_read_number("SHOAL_WORKER", INT64_MAX, &job->worker_id, ret_error) ||
+        !job_read_number("SHOAL_EMULATE_SLOT_US", 1000000000, &job->emulate_slot_us, ret_error))
         return false;
     if (slots == 0 || slots > SHOAL_SLOTS_MAX)
         return error_set(ret_error, "slots: set shoal_options.slots or SHOAL_SLOTS to 1 .. %d",

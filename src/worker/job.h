@@ -48,6 +48,10 @@ bool job_init(struct job *job, const struct shoal_options *options,
               struct error *ret_error) WARN_UNUSED;
 void job_free(struct job *job);
 
+/* A whole number of the environment, 0 .. maximum; not set: *value stays. */
+bool job_read_number(const char *name, uint64_t maximum, uint64_t *value,
+                     struct error *ret_error) WARN_UNUSED;
+
 /* SHA-256 over all weights in order as little-endian float32; text[65]. */
 void job_weights_sha256(const struct job *job, char text[65]);
 /* A quick hash of the same bytes, to see whether two workers start from the same weights. */

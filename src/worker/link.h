@@ -8,8 +8,8 @@
  * Sending    link_send() takes a whole message or nothing (AGAIN). What it took may still be read
  *            from the arrays: the message sent `streams` messages ago is done with once
  *            link_clear() says so, all are once link_flush() does. Before the arrays change, call
- *            link_detach(): what remains is copied aside, so that no message is ever half old, half
- *            new; that is all an abort has to do.
+ *            link_void(): what is half sent then arrives as void and is dropped on the other side,
+ *            so that no message is ever half old, half new; that is all an abort has to do.
  * Receiving  DONE gives one message, valid until link_release(), which must come before the next.
  *            Header at an 8-byte, payload at a 64-byte boundary.
  * Waiting    Nothing here blocks. A waiter may spin on link_has_input(), which also tells of new
@@ -27,7 +27,7 @@
 #ifndef SHOAL_WORKER_LINK_H
 #define SHOAL_WORKER_LINK_H
 
-#include "worker/core/span.h"
+#include "worker/core/exchange.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -59,7 +59,7 @@ struct link_ops {
                              const struct span *span, uint32_t span_count);
     enum link_result (*clear)(struct link *link); /* DONE: the next message may be made */
     enum link_result (*flush)(struct link *link); /* DONE: nothing is on its way any more */
-    enum link_result (*detach)(struct link *link);
+    void (*make_void)(struct link *link);
     enum link_result (*receive)(struct link *link, struct link_message *ret_message);
     void (*release)(struct link *link);
     bool (*has_input)(const struct link *link);
@@ -80,9 +80,9 @@ static inline enum link_result link_flush(struct link *link)
 {
     return link->ops->flush(link);
 }
-static inline enum link_result link_detach(struct link *link)
+static inline void link_void(struct link *link)
 {
-    return link->ops->detach(link);
+    link->ops->make_void(link);
 }
 static inline enum link_result link_receive(struct link *link, struct link_message *ret_message)
 {

@@ -9,9 +9,12 @@ enum {
     MAGIC = 0x4b4e4c53,
     FRONT_MAX = 256, /* prefix and the largest header, whole lines */
     READ_AHEAD_BYTES = 16 * 1024,
-    BUFFER_BYTES = FRONT_MAX + LINK_PAYLOAD_MAX, /* of one message */
-    PIECES_MAX = LINK_SPANS_MAX + 1,
+    TRAILER_BYTES = 8,
+    BUFFER_BYTES = FRONT_MAX + LINK_PAYLOAD_MAX + TRAILER_BYTES, /* of one message */
+    PIECES_MAX = LINK_SPANS_MAX + 2,
 };
+#define MARK_GOOD UINT64_C(0x646f6f67676f6f64)
+#define MARK_VOID UINT64_C(0x64696f7664696f76)
 
 struct prefix {
     uint32_t magic, payload_bytes, header_bytes, check;
@@ -22,11 +25,11 @@ static_assert((sizeof(struct prefix) + LINK_HEADER_MAX + LINE - 1) / LINE * LINE
 struct stream {
     int fd;
     void *ssl;
-    /* On its way out: piece[at ..] of count; piece[0] is the front. */
+    /* On its way out: piece[at ..] of count: front, payload, mark. */
     struct iovec piece[PIECES_MAX];
     int piece_at, piece_count;
-    uint8_t *aside; /* what link_detach() copied */
-    uint8_t *in;    /* BUFFER_BYTES at a line */
+    uint64_t mark;
+    uint8_t *in; /* BUFFER_BYTES at a line */
     void *in_block;
     size_t in_count;
     _Alignas(16) uint8_t front[FRONT_MAX];
@@ -120,6 +123,8 @@ enum link_result link_stream_send(struct link *link, const uint8_t *header, size
         payload_bytes += span[i].count;
     }
     ASSERT(payload_bytes <= LINK_PAYLOAD_MAX);
+    stream->mark = MARK_GOOD;
+    stream->piece[stream->piece_count++] = (struct iovec){&stream->mark, TRAILER_BYTES};
     put_front(stream, header, header_bytes, payload_bytes);
     link->sent_bytes += payload_bytes;
     all->out = (all->out + 1) % all->count;
@@ -145,33 +150,20 @@ enum link_result link_stream_flush(struct link *link)
     return all_sent;
 }
 
-static bool set_aside(struct stream *stream)
+/* What is left of the payload leaves as zeros, and the mark says so. */
+static void make_void(struct stream *stream)
 {
-    size_t count = 0;
-    if (stream->piece_count == 1) return true; /* a front alone, or set aside before */
-    for (int i = stream->piece_at; i < stream->piece_count; i++) count += stream->piece[i].iov_len;
-    uint8_t *aside = mem_alloc(count), *at = aside;
-    if (aside == NULL) return false;
-    for (int i = stream->piece_at; i < stream->piece_count; i++) {
-        memcpy(at, stream->piece[i].iov_base, stream->piece[i].iov_len);
-        at += stream->piece[i].iov_len;
-    }
-    mem_free(stream->aside);
-    stream->aside = aside;
-    stream->piece[0] = (struct iovec){aside, count};
-    stream->piece_at = 0;
-    stream->piece_count = 1;
-    return true;
+    static uint8_t zeros[LINK_PAYLOAD_MAX]; /* never written: costs no file and no memory */
+    if (stream->piece_at >= stream->piece_count - 1) return; /* the whole payload has left */
+    stream->mark = MARK_VOID;
+    for (int i = stream->piece_at; i < stream->piece_count - 1; i++)
+        if (i > 0) stream->piece[i].iov_base = zeros;
 }
 
-/* Without memory for the rest of a message the link is of no more use: half of it has left. */
-enum link_result link_stream_detach(struct link *link)
+void link_stream_void(struct link *link)
 {
     struct link_stream *all = (struct link_stream *)link;
-    if (all->lost) return LINK_LOST;
-    for (uint32_t i = 0; i < all->count; i++)
-        if (is_sending(&all->stream[i]) && !set_aside(&all->stream[i])) return lose(all);
-    return LINK_DONE;
+    for (uint32_t i = 0; i < all->count; i++) make_void(&all->stream[i]);
 }
 
 /* Reads until in_count >= wanted, a little more if it is there. */
@@ -196,38 +188,52 @@ static bool read_prefix(const struct stream *stream, struct prefix *ret_prefix)
            ret_prefix->payload_bytes <= LINK_PAYLOAD_MAX;
 }
 
+/* Ends with the message at the front of stream->in, which counts or not. */
+static void pass_on(struct link_stream *all, struct stream *stream, size_t bytes)
+{
+    stream->in_count -= bytes;
+    if (stream->in_count > 0) /* at most READ_AHEAD_BYTES */
+        memmove(stream->in, stream->in + bytes, stream->in_count);
+    all->in = (all->in + 1) % all->count;
+}
+
 enum link_result link_stream_receive(struct link *link, struct link_message *ret_message)
 {
     struct link_stream *all = (struct link_stream *)link;
-    struct stream *stream = &all->stream[all->in];
-    struct prefix prefix;
     ASSERT(all->in_hand == 0);
-    if (all->lost) return LINK_LOST;
-    enum link_result result = read_until(all, stream, sizeof prefix);
-    if (result != LINK_DONE) return result;
-    if (!read_prefix(stream, &prefix)) return lose(all);
-    size_t front = front_bytes(prefix.header_bytes);
-    result = read_until(all, stream, front + prefix.payload_bytes);
-    if (result != LINK_DONE) return result;
-    *ret_message = (struct link_message){.header = stream->in + sizeof prefix,
-                                         .header_bytes = prefix.header_bytes,
-                                         .payload = stream->in + front,
-                                         .payload_bytes = prefix.payload_bytes};
-    all->in_hand = front + prefix.payload_bytes;
-    link->received_bytes += prefix.payload_bytes;
-    return LINK_DONE;
+    for (;;) {
+        struct stream *stream = &all->stream[all->in];
+        struct prefix prefix;
+        uint64_t mark;
+        if (all->lost) return LINK_LOST;
+        enum link_result result = read_until(all, stream, sizeof prefix);
+        if (result != LINK_DONE) return result;
+        if (!read_prefix(stream, &prefix)) return lose(all);
+        size_t front = front_bytes(prefix.header_bytes), end = front + prefix.payload_bytes;
+        result = read_until(all, stream, end + TRAILER_BYTES);
+        if (result != LINK_DONE) return result;
+        memcpy(&mark, stream->in + end, TRAILER_BYTES);
+        if (mark == MARK_VOID) {
+            pass_on(all, stream, end + TRAILER_BYTES);
+            continue;
+        }
+        if (mark != MARK_GOOD) return lose(all);
+        *ret_message = (struct link_message){.header = stream->in + sizeof prefix,
+                                             .header_bytes = prefix.header_bytes,
+                                             .payload = stream->in + front,
+                                             .payload_bytes = prefix.payload_bytes};
+        all->in_hand = end + TRAILER_BYTES;
+        link->received_bytes += prefix.payload_bytes;
+        return LINK_DONE;
+    }
 }
 
 void link_stream_release(struct link *link)
 {
     struct link_stream *all = (struct link_stream *)link;
-    struct stream *stream = &all->stream[all->in];
     ASSERT(all->in_hand > 0);
-    stream->in_count -= all->in_hand;
-    if (stream->in_count > 0) /* at most READ_AHEAD_BYTES */
-        memmove(stream->in, stream->in + all->in_hand, stream->in_count);
+    pass_on(all, &all->stream[all->in], all->in_hand);
     all->in_hand = 0;
-    all->in = (all->in + 1) % all->count;
 }
 
 bool link_stream_has_input(const struct link *link)
@@ -256,10 +262,7 @@ uint32_t link_stream_descriptors(const struct link *link, int fd[LINK_STREAMS_MA
 
 static void free_buffers(struct link_stream *all)
 {
-    for (uint32_t i = 0; i < all->count; i++) {
-        mem_free(all->stream[i].in_block);
-        mem_free(all->stream[i].aside);
-    }
+    for (uint32_t i = 0; i < all->count; i++) mem_free(all->stream[i].in_block);
     mem_free(all);
 }
 

@@ -1,8 +1,8 @@
 /* What tcp and tls links share: messages over one or more byte streams.
  *
  * Wire       A message is a front of whole lines of 64 bytes (magic, lengths, check word, header,
- *            zeros), then the payload. Message k of a direction travels on stream k mod count, so
- *            order needs no numbers.
+ *            zeros), then the payload, then a mark of 8 bytes: good, or void. Message k of a
+ *            direction travels on stream k mod count, so order needs no numbers.
  * Copies     None when sending: front and spans leave by one vectored write. Receiving reads the
  *            payload into one buffer per stream, where the receiver adds from it.
  */
@@ -30,7 +30,7 @@ enum link_result link_stream_send(struct link *link, const uint8_t *header, size
                                   const struct span *span, uint32_t span_count);
 enum link_result link_stream_clear(struct link *link);
 enum link_result link_stream_flush(struct link *link);
-enum link_result link_stream_detach(struct link *link);
+void link_stream_void(struct link *link);
 enum link_result link_stream_receive(struct link *link, struct link_message *ret_message);
 void link_stream_release(struct link *link);
 bool link_stream_has_input(const struct link *link);

@@ -1,6 +1,7 @@
 #include "worker/link_testing.h"
 #include "worker/link_shm.h"
 #include "worker/link_tcp.h"
+#include "worker/link_tls.h"
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -44,7 +45,59 @@ static bool tcp_pair(uint32_t streams, struct link *end[2])
     return end[0] != NULL && end[1] != NULL;
 }
 
+static bool shake(void *ssl[2])
+{
+    enum link_result result[2] = {LINK_AGAIN, LINK_AGAIN};
+    for (int i = 0; i < 100000 && result[0] != LINK_LOST && result[1] != LINK_LOST; i++) {
+        if (result[0] == LINK_DONE && result[1] == LINK_DONE) return true;
+        if (result[i % 2] == LINK_AGAIN) result[i % 2] = tls_handshake(ssl[i % 2]);
+    }
+    return false;
+}
+
+/* One shaken stream. False: everything of it is closed. */
+static bool tls_stream(struct tls_keys *keys[2], int fd[2], void *ssl[2])
+{
+    if (!link_socket_pair(fd)) return false;
+    for (int i = 0; i < 2; i++) ssl[i] = tls_start(keys[i], fd[i], i == 0);
+    if (ssl[0] != NULL && ssl[1] != NULL && shake(ssl)) return true;
+    for (int i = 0; i < 2; i++) {
+        tls_end(ssl[i]);
+        (void)close(fd[i]); /* of no use without the other */
+    }
+    return false;
+}
+
+bool link_tls_pair(const char *token[2], uint32_t streams, struct link *end[2])
+{
+    int fd[2][LINK_STREAMS_MAX];
+    void *ssl[2][LINK_STREAMS_MAX];
+    struct tls_keys *keys[2] = {tls_keys_open(token[0]), tls_keys_open(token[1])};
+    bool fine = keys[0] != NULL && keys[1] != NULL;
+    uint32_t count = 0;
+    for (; count < streams && fine; count += fine) {
+        int pair[2];
+        void *both[2];
+        fine = tls_stream(keys, pair, both);
+        for (int k = 0; k < 2 && fine; k++) {
+            fd[k][count] = pair[k];
+            ssl[k][count] = both[k];
+        }
+    }
+    for (int i = 0; i < 2; i++) { /* the contexts are counted: ssl objects keep theirs */
+        end[i] = fine ? link_tls_open(fd[i], ssl[i], streams) : NULL;
+        for (uint32_t k = 0; k < count && end[i] == NULL; k++) {
+            tls_end(ssl[i][k]);
+            (void)close(fd[i][k]); /* what a link would have taken over */
+        }
+        tls_keys_close(keys[i]);
+    }
+    return end[0] != NULL && end[1] != NULL;
+}
+
 bool link_pair(enum link_kind kind, uint32_t streams, struct link *end[2])
 {
+    const char *token[2] = {"one token", "one token"};
+    if (kind == LINK_TLS) return link_tls_pair(token, streams, end);
     return kind == LINK_SHM ? shm_pair(end) : tcp_pair(streams, end);
 }

@@ -5,9 +5,10 @@
 #include "worker/link.h"
 
 /* Both ends of one link of this kind over `streams` streams (tcp, tls); end[0] dialled. False: the
- * machine refused. raw_fd: end[1]'s first descriptor, to send bytes of one's own, or -1: not kept.
- */
+ * machine refused. */
 bool link_pair(enum link_kind kind, uint32_t streams, struct link *end[2]);
+/* The same over TLS, each side with its own token. */
+bool link_tls_pair(const char *token[2], uint32_t streams, struct link *end[2]);
 
 /* Connected, non-blocking TCP sockets on loopback. */
 bool link_socket_pair(int fd[2]);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "worker/net_conn.h"
+#include "worker/net_links.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum { TICK_MS = MEMBER_TICK_US / 1000, LINE_MAX_BYTES = 1 << 20, EVENTS = 64 };
@@ -21,6 +23,7 @@ enum { TICK_MS = MEMBER_TICK_US / 1000, LINE_MAX_BYTES = 1 << 20, EVENTS = 64 };
 #define SETTLE_US INT64_C(1000000) /* higher ids dial us: give them this long before founding */
 #define HELLO_US  INT64_C(5000000)
 #define FLUSH_US  INT64_C(1000000)
+#define LINK_US   INT64_C(200000) /* a link lost, and the connection lives on: it is of no use */
 
 struct address {
     uint64_t worker;
@@ -43,7 +46,7 @@ struct net {
     int64_t listed_us;
     char *in, *out; /* agent lines */
     size_t in_count, out_count, out_bytes;
-    struct exchange_message message; /* the one being copied */
+    struct net_links *links;
 };
 
 const char *net_address(const struct net *net)
@@ -84,11 +87,28 @@ static bool open_listener(struct net *net, struct error *ret_error)
     return true;
 }
 
+void net_drive(struct net *net)
+{
+    net_links_drive(net->links);
+}
+
+void net_interrupt(struct net *net)
+{
+    net_links_wake(net->links);
+}
+
+void net_sync(struct net *net)
+{
+    net_links_sync(net->links);
+}
+
 static struct conn *add_conn(struct net *net, int fd, bool dialled, uint64_t worker)
 {
     struct conn *conn = NULL;
-    if (fd >= 0 && net->conn_count < NET_CONNECTIONS_MAX)
-        conn = conn_open(fd, dialled, worker, &net->options.hello, clock_monotonic_us());
+    struct wire_hello hello = net->options.hello;
+    bool drawn = getrandom(&hello.key, sizeof hello.key, 0) == sizeof hello.key;
+    if (fd >= 0 && drawn && net->conn_count < NET_CONNECTIONS_MAX)
+        conn = conn_open(fd, dialled, worker, &hello, clock_monotonic_us());
     if (conn != NULL && watch(net, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, conn)) {
         net->conn[net->conn_count++] = conn;
         return conn;
@@ -109,6 +129,7 @@ static void drop(struct net *net, struct conn *conn, const char *why)
     if (conn->up) {
         log_line(LOG_INFO, "worker", "a peer is lost", "worker=%" PRIu64 " why=%s", conn->worker,
                  why);
+        net_links_peer_down(net->links, conn->worker);
         member_peer_down(net->options.member, conn->worker);
     }
     conn->up = false;
@@ -321,7 +342,12 @@ static bool greet(struct net *net, struct conn *conn)
             drop(net, net->conn[i], "reconnected");
     conn->worker = hello.worker;
     conn->up = member_peer_up(net->options.member, hello.worker, clock_monotonic_us());
-    return conn->up;
+    if (!conn->up) return false;
+    char host[INET_ADDRSTRLEN];
+    conn_peer_host(conn, host);
+    net_links_peer_up(net->links, &hello, conn->dialled ? conn->key : hello.key, host,
+                      conn->dialled);
+    return true;
 }
 
 static bool take_frame(struct net *net, struct conn *conn)
@@ -349,15 +375,10 @@ static void receive(struct net *net, struct conn *conn)
     conn->unread = true;
 }
 
-/* Next frame into the output: orders first, then a message of the exchange, copied. */
 static bool fill_frame(struct net *net, struct conn *conn)
 {
     enum wire_kind kind;
     size_t count = member_fill(net->options.member, conn->worker, conn_output(conn), &kind);
-    if (count == 0 && member_next(net->options.member, conn->worker, &net->message)) {
-        kind = WIRE_DATA;
-        count = exchange_copy(&net->message, conn_output(conn));
-    }
     if (count > 0) conn_finish_output(conn, kind, count);
     return count > 0;
 }
@@ -387,6 +408,9 @@ static void tick(struct net *net, int64_t now_us)
     for (uint32_t i = 0; i < net->conn_count; i++)
         if (!net->conn[i]->up && now_us - net->conn[i]->since_us > HELLO_US)
             drop(net, net->conn[i], "no hello");
+    for (uint32_t i = 0; i < net->conn_count; i++)
+        if (net->conn[i]->link_lost_us != 0 && now_us - net->conn[i]->link_lost_us > LINK_US)
+            drop(net, net->conn[i], "link");
     if (net->options.wants_to_leave(net->options.self)) member_leave(net->options.member);
     dial_peers(net, now_us);
 }
@@ -409,6 +433,8 @@ static void happen(struct net *net, const struct epoll_event *event)
         (void)got; /* only to clear it */
     } else if (event->data.ptr == &net->listener) {
         accept_peers(net);
+    } else if (event->data.ptr == &net->links) {
+        /* move_frames() looks at them in any case */
     } else if (event->data.ptr == &net->options.agent_fd) {
         read_lines(net);
     } else {
@@ -419,10 +445,21 @@ static void happen(struct net *net, const struct epoll_event *event)
     }
 }
 
-/* One pass over everything that may move. True: some stopped at their bound, go on at once. */
-static bool move_frames(struct net *net)
+/* A peer that ends closes both; what it said last on its connection is still to be heard. */
+static void note_lost_links(struct net *net, int64_t now_us)
 {
-    bool more = false;
+    uint64_t peer;
+    while (net_links_take_lost(net->links, &peer)) {
+        struct conn *conn = find_conn(net, peer);
+        if (conn != NULL && conn->link_lost_us == 0) conn->link_lost_us = now_us;
+    }
+}
+
+/* One pass over everything that may move. True: some stopped at their bound, go on at once. */
+static bool move_frames(struct net *net, int64_t now_us)
+{
+    bool more = net_links_step(net->links, now_us);
+    note_lost_links(net, now_us);
     for (uint32_t i = 0; i < net->conn_count; i++) {
         struct conn *conn = net->conn[i];
         if (!conn->unread || conn->dead) continue;
@@ -442,8 +479,9 @@ static bool move_frames(struct net *net)
     return more;
 }
 
-static bool all_sent(const struct net *net)
+static bool all_sent(struct net *net)
 {
+    if (!net_links_all_sent(net->links)) return false;
     for (uint32_t i = 0; i < net->conn_count; i++)
         if (net->conn[i]->up && conn_has_output(net->conn[i])) return false;
     return net->out_count == 0 || net->options.agent_fd < 0;
@@ -458,15 +496,16 @@ static void *run(void *self)
     for (;;) {
         int count = epoll_wait(net->epoll, events, EVENTS, more ? 0 : TICK_MS);
         int64_t now_us = clock_monotonic_us();
-        pthread_mutex_lock(net->options.lock);
+        net_links_lock(net->links);
         for (int i = 0; i < count; i++) happen(net, &events[i]);
         if (now_us >= tick_us) {
             tick_us = now_us + TICK_MS * 1000;
             tick(net, now_us);
         }
-        more = move_frames(net);
+        more = move_frames(net, now_us);
         sweep(net);
         net->options.on_change(net->options.self);
+        net_links_sync(net->links);
         flush_lines(net);
         pthread_mutex_unlock(net->options.lock);
         if (!net->stopping) continue;
@@ -478,6 +517,7 @@ static void *run(void *self)
 static void release(struct net *net)
 {
     for (uint32_t i = 0; i < net->conn_count; i++) conn_close(net->conn[i]);
+    net_links_close(net->links);
     if (net->epoll >= 0) (void)close(net->epoll); /* nothing to lose in any of these */
     if (net->listener >= 0) (void)close(net->listener);
     if (net->wake >= 0) (void)close(net->wake);
@@ -494,8 +534,13 @@ static bool open_all(struct net *net, struct error *ret_error)
     net->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     net->in = mem_alloc(LINE_MAX_BYTES);
     if (net->in == NULL) return error_set(ret_error, "out of memory for agent lines");
+    net->links =
+        net_links_open(net->options.member, net->options.lock, &net->options.door, ret_error);
+    if (net->links == NULL) return false;
+    net->options.hello.place = *net_links_place(net->links);
     if (net->epoll < 0 || net->wake < 0 || !watch(net, net->wake, EPOLLIN, &net->wake) ||
-        !watch(net, net->listener, EPOLLIN, &net->listener))
+        !watch(net, net->listener, EPOLLIN, &net->listener) ||
+        !watch(net, net_links_fd(net->links), EPOLLIN, &net->links))
         return error_set(ret_error, "cannot set up the peer sockets: %s", error_errno(errno));
     if (net->options.agent_fd >= 0 &&
         !watch(net, net->options.agent_fd, EPOLLIN, &net->options.agent_fd))

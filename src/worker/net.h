@@ -3,6 +3,7 @@
  * Role       Moves frames between the machine (member.h) and peers. Decides nothing but who is let
  *            in: version, job, token, tensors and identity must agree, else the connection is
  *            closed and said so once.
+ * Data       Orders and statuses travel on these connections, data on links (net_links.h).
  * Dialling   The higher id dials the lower one; addresses come from the agent's `peers` lines.
  * Threads    net_start() starts the thread; it takes `lock` around every use of the machine, and
  *            calls the hooks with it held. Others call net_wake() after changing the machine.
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "worker/core/member.h"
+#include "worker/link_door.h"
 #include <pthread.h>
 
 enum { NET_CONNECTIONS_MAX = 2 * GROUP_PEERS_MAX, NET_ADDRESS_BYTES = 64 };
@@ -22,6 +24,7 @@ struct net_options {
     pthread_mutex_t *lock;
     struct wire_hello hello;                       /* what to show, and to demand */
     const char *listen;                            /* host to listen on, a port is chosen */
+    struct door_options door;                      /* how links are made */
     int agent_fd;                                  /* line socket, -1: none */
     void *self;                                    /* for the hooks */
     void (*on_line)(void *self, const char *line); /* from the agent, without the newline */
@@ -43,6 +46,12 @@ void net_peers_end(struct net *net);
 /* With the lock held: queues one line (newline added) for the agent; lost if the agent is gone. */
 void net_send_line(struct net *net, const char *line);
 void net_wake(struct net *net);
+/* With the lock held, by the program's thread while it has nothing to do: moves data of the links,
+ * or gives the lock up until there is some or net_interrupt(). */
+void net_drive(struct net *net);
+void net_interrupt(struct net *net); /* with the lock held */
+/* With the lock held, after anything that may have changed the turn. */
+void net_sync(struct net *net);
 /* Sends what is still due to everybody, for at most a second, then ends the thread. */
 void net_stop(struct net *net);
 

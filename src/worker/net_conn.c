@@ -27,6 +27,7 @@ struct conn *conn_open(int fd, bool dialled, uint64_t worker, const struct wire_
     *conn = (struct conn){.fd = fd, .dialled = dialled, .worker = worker, .since_us = now_us};
     conn->in = in;
     conn->out = out;
+    conn->key = hello->key;
     conn_finish_output(conn, WIRE_HELLO, wire_put_hello(conn_output(conn), hello));
     return conn;
 }
@@ -141,6 +142,14 @@ bool conn_read_hello(const struct conn *conn, struct wire_hello *ret_hello)
 bool conn_token_matches(const struct wire_hello *theirs, const struct wire_hello *ours)
 {
     return CRYPTO_memcmp(theirs->token, ours->token, sizeof ours->token) == 0;
+}
+
+void conn_peer_host(const struct conn *conn, char text[INET_ADDRSTRLEN])
+{
+    struct sockaddr_in peer = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof peer;
+    (void)getpeername(conn->fd, (struct sockaddr *)&peer, &bytes);   /* gone: 0.0.0.0 refuses */
+    (void)inet_ntop(AF_INET, &peer.sin_addr, text, INET_ADDRSTRLEN); /* fits */
 }
 
 bool conn_parse_address(const char *text, struct sockaddr_in *ret_address)

@@ -113,7 +113,10 @@ static void lock(struct shoal *shoal)
 
 static void unlock(struct shoal *shoal)
 {
-    if (shoal->net != NULL) net_wake(shoal->net);
+    if (shoal->net != NULL) {
+        net_sync(shoal->net);
+        net_wake(shoal->net);
+    }
     (void)pthread_mutex_unlock(&shoal->lock);
 }
 
@@ -147,6 +150,7 @@ static void on_change(void *self)
     bool wake = shoal->waits_for_work ? member_want(shoal->member) != MEMBER_WANT_WAIT
                                       : member_slot_is_void(shoal->member);
     if (wake) (void)pthread_cond_broadcast(&shoal->changed); /* cannot fail */
+    if (wake && shoal->net != NULL) net_interrupt(shoal->net);
 }
 
 static bool wants_to_leave(void *self)
@@ -199,11 +203,13 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
 {
     char *end;
     long fd = strtol(fd_text, &end, 10);
-    const char *listen = getenv("SHOAL_LISTEN");
+    const char *listen = getenv("SHOAL_LISTEN"), *zone = getenv("SHOAL_ZONE");
+    uint64_t streams = 0;
     if (*end != '\0' || fd < 0 || fd > 1 << 20)
         return error_set(ret_error, "SHOAL_AGENT_FD=%s: expected a descriptor number", fd_text);
     if (shoal->job.worker_id == 0)
         return error_set(ret_error, "SHOAL_WORKER is not set; start the program through an agent");
+    if (!job_read_number("SHOAL_STREAMS", LINK_STREAMS_MAX, &streams, ret_error)) return false;
     struct net_options options = {
         .member = shoal->member,
         .lock = &shoal->lock,
@@ -213,6 +219,12 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
                   .plan = shoal->job.plan,
                   .identity = shoal->job.identity},
         .listen = listen == NULL || listen[0] == '\0' ? "127.0.0.1" : listen,
+        .door = {.listen = listen == NULL || listen[0] == 0 ? "127.0.0.1" : listen,
+                 .worker = shoal->job.worker_id,
+                 .token = shoal->job.token,
+                 .zone = zone == NULL ? "" : zone,
+                 .link = getenv("SHOAL_LINK"),
+                 .streams = (uint32_t)streams},
         .agent_fd = (int)fd,
         .self = shoal,
         .on_line = on_line,
@@ -272,7 +284,10 @@ static enum member_want wait_for_work(struct shoal *shoal)
     shoal->waits_for_work = true;
     while (want == MEMBER_WANT_WAIT) {
         ASSERT(shoal->net != NULL || shoal->saver != NULL); /* else nothing could ever come */
-        (void)pthread_cond_wait(&shoal->changed, &shoal->lock);
+        if (shoal->net != NULL)
+            net_drive(shoal->net);
+        else
+            (void)pthread_cond_wait(&shoal->changed, &shoal->lock);
         want = member_want(shoal->member);
     }
     shoal->waits_for_work = false;

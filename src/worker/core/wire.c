@@ -110,6 +110,38 @@ bool wire_get_header(const uint8_t *bytes, enum wire_kind *ret_kind, uint32_t *r
     return true;
 }
 
+static void write_place(struct wire_cursor *cursor, const struct wire_place *place)
+{
+    wire_write(cursor, place->host, sizeof place->host);
+    wire_write(cursor, place->door, sizeof place->door);
+    wire_write(cursor, place->zone, sizeof place->zone);
+    wire_write_u32(cursor, place->port);
+    wire_write_u32(cursor, place->forced);
+}
+
+/* Zones are printed: nothing but what can be printed, and an end. */
+static bool zone_is_sound(const char zone[WIRE_ZONE_BYTES])
+{
+    uint32_t i = 0;
+    while (i < WIRE_ZONE_BYTES && zone[i] > 0x20 && zone[i] < 0x7f) i++;
+    return i < WIRE_ZONE_BYTES && zone[i] == '\0';
+}
+
+static bool read_place(struct wire_cursor *cursor, struct wire_place *ret_place)
+{
+    const uint8_t *host = wire_read(cursor, sizeof ret_place->host);
+    const uint8_t *door = wire_read(cursor, sizeof ret_place->door);
+    const uint8_t *zone = wire_read(cursor, sizeof ret_place->zone);
+    ret_place->port = wire_read_u32(cursor);
+    ret_place->forced = wire_read_u32(cursor);
+    if (cursor->failed || ret_place->port == 0 || ret_place->port > 65535 || ret_place->forced > 3)
+        return false;
+    memcpy(ret_place->host, host, sizeof ret_place->host);
+    memcpy(ret_place->door, door, sizeof ret_place->door);
+    memcpy(ret_place->zone, zone, sizeof ret_place->zone);
+    return zone_is_sound(ret_place->zone);
+}
+
 size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello)
 {
     struct wire_cursor cursor = writer(bytes);
@@ -119,6 +151,8 @@ size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello)
     wire_write_u64(&cursor, hello->plan);
     wire_write_u64(&cursor, hello->identity);
     wire_write(&cursor, hello->token, sizeof hello->token);
+    wire_write_u64(&cursor, hello->key);
+    write_place(&cursor, &hello->place);
     return (size_t)(cursor.at - bytes);
 }
 
@@ -131,7 +165,8 @@ bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_h
     hello.plan = wire_read_u64(&cursor);
     hello.identity = wire_read_u64(&cursor);
     const uint8_t *token = wire_read(&cursor, sizeof hello.token);
-    if (token == NULL || !ended_well(&cursor)) return false;
+    hello.key = wire_read_u64(&cursor);
+    if (!read_place(&cursor, &hello.place) || !ended_well(&cursor)) return false;
     memcpy(hello.token, token, sizeof hello.token);
     *ret_hello = hello;
     return true;

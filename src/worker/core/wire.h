@@ -17,11 +17,14 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 3,
+    WIRE_VERSION = 4,
     WIRE_HEADER_BYTES = 16,
     WIRE_PIECE_BLOCKS = 128,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
+    WIRE_HOST_BYTES = 16,
+    WIRE_ZONE_BYTES = 64,
+    WIRE_DOOR_BYTES = 16,
     WIRE_STATE_PIECE_BYTES = 256 * 1024,
 };
 
@@ -44,11 +47,22 @@ struct wire_tag {
     uint64_t turn, leader;
 };
 
+/* Where a worker is and how links to it are made (link_door.h). */
+struct wire_place {
+    uint8_t host[WIRE_HOST_BYTES]; /* the kernel's boot id; zeros: unknown */
+    uint8_t door[WIRE_DOOR_BYTES]; /* name of its Unix socket */
+    char zone[WIRE_ZONE_BYTES];
+    uint32_t port;   /* of its door, on the address of its control connection */
+    uint32_t forced; /* enum link_kind, 0: free to choose */
+};
+
 struct wire_hello {
     uint32_t version;
     uint64_t job, worker;
     uint64_t plan, identity; /* of struct job: both must agree */
     char token[WIRE_TOKEN_BYTES];
+    uint64_t key; /* random, anew for each connection; that of the dialling side names the link */
+    struct wire_place place;
 };
 
 struct wire_status {

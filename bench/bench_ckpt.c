@@ -90,7 +90,8 @@ static void order(struct bench *b, struct member_save *save)
     save->turn.member[0] = 1;
     save->turn.tag = (struct wire_tag){b->step, 1};
     b->waiter.shard = b->waiter.manifest = false;
-    saver_order(b->saver, &save->turn, 0, b->range, ckpt_share(&b->job, b->scale, 0, 1, b->range));
+    saver_order(b->saver, &save->turn, 0, b->range,
+                saver_share(b->saver, b->scale, 0, 1, b->range));
 }
 
 static void finish(struct bench *b, struct member_save *save)

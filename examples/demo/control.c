@@ -133,7 +133,7 @@ bool control_hash_checkpoint(const struct stage *stage, const char *folder,
 {
     char out[STAGE_PATH_BYTES + 8], *text = NULL;
     (void)snprintf(out, sizeof out, "%s/hash.txt", stage->folder); /* fits */
-    const char *argv[] = {stage->shoal, "ckpt", "hash", folder, NULL};
+    const char *argv[] = {stage->shoal, "ckpt", "digest", folder, NULL};
     pid_t pid;
     int status = 0;
     size_t count = 0;

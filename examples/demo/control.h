@@ -16,7 +16,7 @@ bool control_run(const struct stage *stage, const struct stage_options *options,
                  const struct term *term, struct record_state *ret_state,
                  struct error *ret_error) WARN_UNUSED;
 
-/* Verifies the newest checkpoint in a folder with `shoal ckpt hash` and takes its hash. */
+/* Verifies the newest checkpoint in a folder with `shoal ckpt digest` and takes its hash. */
 bool control_hash_checkpoint(const struct stage *stage, const char *folder,
                              char ret_sha256[RECORD_SHA_BYTES],
                              struct error *ret_error) WARN_UNUSED;

@@ -45,10 +45,21 @@ expect 1 "job.yaml" plan job.yaml
 expect 1 "is no node number" drain abc
 expect 1 "shoal.yaml: No such file" up
 expect 2 'not "lst"; see shoal ckpt --help' ckpt lst .
-expect 2 "a verb and a folder are needed" ckpt verify
-expect 2 'not "-1"' ckpt show . --step -1
-expect 2 'not "99999999999999999999"' ckpt show . --step 99999999999999999999
-expect 1 "no checkpoint here" ckpt list nowhere
+expect 2 "a folder is needed" ckpt verify
+expect 2 "a verb and a folder are needed" ckpt
+expect 2 'not "-1"' ckpt ls . --step -1
+expect 2 'not "99999999999999999999"' ckpt ls . --step 99999999999999999999
+expect 2 "--out is needed" ckpt merge .
+expect 2 "--shards takes 1 to" ckpt reshard . --out x
+expect 2 'one folder at a time; what is "b"' ckpt verify a b
+for ckpt_verb in ls verify diff merge reshard digest gc; do
+    expect 0 "example: shoal ckpt $ckpt_verb" ckpt "$ckpt_verb" --help
+done
+for ckpt_verb in ls verify diff digest; do
+    expect 1 "no checkpoint here" ckpt "$ckpt_verb" nowhere
+done
+expect 0 "0 leftovers" ckpt gc nowhere
+expect 1 "checkpoints go to a folder" ckpt ls ftp://host/x
 expect 0 "1 seed" sim --seeds 18446744073709551615..18446744073709551615
 # a full disk behind the output is told
 if [ -w /dev/full ]; then

@@ -80,7 +80,7 @@ static const struct cli_verb verbs[] = {
     /* These read their own arguments, --help included. */
     {.name = "server", .summary = "the daemon; `shoal up` starts it", .run = run_server},
     {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},
-    {.name = "ckpt", .summary = "list, verify and hash checkpoints", .run = run_ckpt},
+    {.name = "ckpt", .summary = "look at, check, convert and tidy checkpoints", .run = run_ckpt},
     {.name = "sim", .summary = "try the scheduler in made-up worlds", .run = run_sim},
 };
 

@@ -230,29 +230,29 @@ size_t ckpt_image_part(const struct ckpt_image *image, uint32_t part, const uint
     return left < STORE_PART_BYTES ? left : STORE_PART_BYTES;
 }
 
-static uint64_t share_first(const struct job *job, uint32_t index, uint32_t count)
+static uint64_t cut_at(uint64_t elements, uint32_t index, uint32_t count)
 {
-    /* weight_count * index / count, without the overflow */
-    return job->weight_count / count * index + job->weight_count % count * index / count;
+    /* elements * index / count, without the overflow */
+    return elements / count * index + elements % count * index / count;
 }
 
-uint32_t ckpt_share(const struct job *job, const int16_t *scale, uint32_t index, uint32_t count,
-                    struct ckpt_range *ret_range)
+uint32_t ckpt_cut(const struct ckpt_tensor *tensor, uint32_t tensor_count, uint32_t index,
+                  uint32_t count, struct ckpt_range *ret_range)
 {
-    uint64_t first = share_first(job, index, count), end = share_first(job, index + 1, count);
-    uint64_t at = 0;
+    uint64_t elements = 0, at = 0;
     uint32_t used = 0;
-    for (uint32_t i = 0; i < job->tensor_count; i++) {
-        const struct job_tensor *tensor = &job->tensors[i];
-        uint64_t from = first > at ? first : at, past = at + tensor->element_count;
+    for (uint32_t i = 0; i < tensor_count; i++)
+        if (tensor[i].unit_bytes == sizeof(float)) elements += tensor[i].elements;
+    uint64_t first = cut_at(elements, index, count), end = cut_at(elements, index + 1, count);
+    for (uint32_t i = 0; i < tensor_count; i++) {
+        if (tensor[i].unit_bytes != sizeof(float)) {
+            if (index == 0) ret_range[used++] = (struct ckpt_range){i, 0, tensor[i].elements, NULL};
+            continue;
+        }
+        uint64_t from = first > at ? first : at, past = at + tensor[i].elements;
         if (past > end) past = end;
-        if (from < past)
-            ret_range[used++] =
-                (struct ckpt_range){i, from - at, past - from, tensor->data + (from - at)};
-        at += tensor->element_count;
+        if (from < past) ret_range[used++] = (struct ckpt_range){i, from - at, past - from, NULL};
+        at += tensor[i].elements;
     }
-    if (index == 0)
-        ret_range[used++] =
-            (struct ckpt_range){job->tensor_count, 0, job->layout.block_count, scale};
     return used;
 }

@@ -51,9 +51,10 @@ void ckpt_image_free(struct ckpt_image *image);
 
 size_t ckpt_image_part(const struct ckpt_image *image, uint32_t part, const uint8_t **ret_bytes);
 
-/* The equal share of member `index` of `count` of all elements of a job, shard 0 with the scales:
- * the ranges of a job whose optimizer is not sharded. Room for tensor_count + 1 ranges. */
-uint32_t ckpt_share(const struct job *job, const int16_t *scale, uint32_t index, uint32_t count,
-                    struct ckpt_range *ret_range);
+/* The equal cut: what shard `index` of `count` holds when all elements of F32 tensors, one tensor
+ * after another, are dealt in equal runs; scales go to shard 0. `bytes` is left NULL. Room for
+ * tensor_count ranges. */
+uint32_t ckpt_cut(const struct ckpt_tensor *tensor, uint32_t tensor_count, uint32_t index,
+                  uint32_t count, struct ckpt_range *ret_range);
 
 #endif

@@ -1,36 +1,89 @@
 #include "worker/ckpt_main.h"
-#include "base/mem.h"
-#include "worker/ckpt_read.h"
-#include "worker/ckpt_store.h"
+#include "worker/ckpt_verbs.h"
 #include <errno.h>
-#include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct arguments {
-    const char *verb, *dir;
-    bool json, has_step, help;
-    uint64_t step;
-    struct store *store;
+#define HF_SHARD_BYTES UINT64_C(5000000000) /* where Hugging Face's writers begin a new file */
+
+static const struct verb {
+    const char *name, *usage, *summary, *help, *example;
+    int (*run)(const struct ckpt_arguments *arguments);
+    bool takes_other, needs_out, needs_shards;
+} verbs[] = {
+    {.name = "ls",
+     .usage = "DIR [--step N] [--json]",
+     .summary = "checkpoints, newest first; with --step the tensors of one",
+     .help = "  Looks at manifests alone; `verify` reads the files.\n",
+     .example = "shoal ckpt ls ./checkpoints",
+     .run = ckpt_verb_ls},
+    {.name = "verify",
+     .usage = "DIR [--step N] [--json]",
+     .summary = "read every byte and check it; names the piece that is wrong",
+     .help = "  Exit 1 if any checkpoint (or the one of --step) is damaged.\n",
+     .example = "shoal ckpt verify ./checkpoints --step 1200",
+     .run = ckpt_verb_verify},
+    {.name = "diff",
+     .usage = "DIR [OTHER] [--step N] [--other-step M] [--json]",
+     .summary = "which tensors differ, in how many elements, by how much at most",
+     .help =
+         "  Without OTHER both steps are of DIR. Steps default to the newest. Exit 1 if anything\n"
+         "  differs; two NaNs of the same bits do not.\n",
+     .example = "shoal ckpt diff ./checkpoints --step 1000 --other-step 1200",
+     .run = ckpt_verb_diff,
+     .takes_other = true},
+    {.name = "merge",
+     .usage = "DIR --out FILE|FOLDER [--step N] [--with-state] [--max-bytes N] [--json]",
+     .summary = "one safetensors file of the weights, for other programs to load",
+     .help =
+         "  Above --max-bytes (5000000000) the weights go to FILE-00001-of-0000N.safetensors with\n"
+         "  an index, as Hugging Face writes them. --with-state adds optimizer state. Every piece\n"
+         "  is checked as it is read.\n",
+     .example = "shoal ckpt merge ./checkpoints --out model.safetensors",
+     .run = ckpt_verb_merge,
+     .needs_out = true},
+    {.name = "reshard",
+     .usage = "DIR --out FOLDER --shards M [--step N] [--json]",
+     .summary = "the same checkpoint in M files, in another folder",
+     .help =
+         "  Loading needs no resharding: any number of workers loads any number of files. This is\n"
+         "  for people who want few large files, or many small ones.\n",
+     .example = "shoal ckpt reshard ./checkpoints --out ./eight --shards 8",
+     .run = ckpt_verb_reshard,
+     .needs_out = true,
+     .needs_shards = true},
+    {.name = "digest",
+     .usage = "DIR [--step N] [--json]",
+     .summary = "SHA-256 of weights and optimizer state, whatever the number of files",
+     .help = "  Equals the `weights sha256` that workers print at the end. Verifies first.\n",
+     .example = "shoal ckpt digest ./checkpoints",
+     .run = ckpt_verb_digest},
+    {.name = "gc",
+     .usage = "DIR [--dry-run] [--all] [--json]",
+     .summary = "remove what no checkpoint needs: leftovers of crashes and failures",
+     .help = "  Steps newer than the newest checkpoint are left alone, a job may be writing them; "
+             "--all\n"
+             "  removes those too. Checkpoints are never removed, damaged ones neither.\n",
+     .example = "shoal ckpt gc ./checkpoints --dry-run",
+     .run = ckpt_verb_gc},
 };
 
-static void print_help(FILE *stream)
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+static void print_help(const struct verb *verb)
 {
-    fputs("usage: shoal ckpt VERB DIR [--step N] [--json]\n"
-          "\n"
-          "  list    steps in DIR, newest first, with size and whether they are complete\n"
-          "  verify  read every file and check it against the manifest and the format\n"
-          "  show    tensors of a checkpoint and where their bytes lie\n"
-          "  hash    SHA-256 of weights and optimizer state, independent of the number of shards\n"
-          "\n"
-          "DIR is the job's checkpoint folder (it holds step-NNNNNN folders). Without --step: "
-          "verify\n"
-          "takes all steps, show and hash the newest.\n"
-          "\n"
-          "example: shoal ckpt verify ./checkpoints --json\n",
-          stream);
+    if (verb != NULL) {
+        printf("usage: shoal ckpt %s %s\n\n  %s\n%s\nexample: %s\n", verb->name, verb->usage,
+               verb->summary, verb->help, verb->example);
+        return;
+    }
+    fputs("usage: shoal ckpt VERB DIR [OPTION...]\n\n", stdout);
+    for (int i = 0; i < VERBS; i++) printf("  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("\nDIR is the job's checkpoint folder (it holds step-NNNNNN folders), as /path or\n"
+          "file:///path. Without --step the newest checkpoint is meant; verify takes all.\n"
+          "shoal ckpt VERB --help tells more.\n\nexample: shoal ckpt verify ./checkpoints --json\n",
+          stdout);
 }
 
 static bool complain(const char *what, const char *where)
@@ -39,223 +92,136 @@ static bool complain(const char *what, const char *where)
     return false;
 }
 
-static bool parse_step(const char *text, struct arguments *arguments)
+static bool parse_number(const char *option, const char *text, uint64_t *ret_number)
 {
     char *end;
     errno = 0;
-    arguments->step = strtoull(text, &end, 10);
-    arguments->has_step = true;
-    bool good = text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
-    return good || complain("--step takes the number of a step, not", text);
+    *ret_number = strtoull(text, &end, 10);
+    if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0) return true;
+    fprintf(stderr, "shoal ckpt: %s takes a whole number, not \"%s\"; see shoal ckpt --help\n",
+            option, text);
+    return false;
 }
 
-static bool check_words(const struct arguments *arguments)
+/* An option with a value, or 0; 1: taken, -1: told. */
+static int take_value(const char *option, const char *value, struct ckpt_arguments *arguments)
 {
-    static const char *const verbs[] = {"list", "verify", "show", "hash"};
-    if (arguments->help) return true;
-    if (arguments->verb == NULL || arguments->dir == NULL) {
-        fputs("shoal ckpt: a verb and a folder are needed; see shoal ckpt --help\n", stderr);
-        return false;
+    struct {
+        const char *name;
+        uint64_t *number;
+        bool *given;
+    } numbers[] = {
+        {"--step", &arguments->step, &arguments->has_step},
+        {"--other-step", &arguments->other_step, &arguments->has_other_step},
+        {"--shards", &arguments->shards, NULL},
+        {"--max-bytes", &arguments->max_bytes, NULL},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (strcmp(option, numbers[i].name) != 0) continue;
+        if (!parse_number(option, value, numbers[i].number)) return -1;
+        if (numbers[i].given != NULL) *numbers[i].given = true;
+        return 1;
     }
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(arguments->verb, verbs[i]) == 0) return true;
-    return complain("verbs are list, verify, show and hash, not", arguments->verb);
+    if (strcmp(option, "--out") != 0) return 0;
+    arguments->out = value;
+    return 1;
 }
 
-static bool parse(int argc, char **argv, struct arguments *arguments)
+static bool *flag_of(const char *option, struct ckpt_arguments *arguments)
 {
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            arguments->help = true;
-        else if (strcmp(argv[i], "--json") == 0)
-            arguments->json = true;
-        else if (strcmp(argv[i], "--step") == 0 && i + 1 < argc) {
-            if (!parse_step(argv[++i], arguments)) return false;
-        } else if (argv[i][0] == '-')
-            return complain("unknown option or one without its value", argv[i]);
-        else if (arguments->verb == NULL)
-            arguments->verb = argv[i];
-        else if (arguments->dir == NULL)
-            arguments->dir = argv[i];
-        else
-            return complain("one folder at a time; what is", argv[i]);
-    }
-    return check_words(arguments);
+    if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0) return &arguments->help;
+    if (strcmp(option, "--json") == 0) return &arguments->json;
+    if (strcmp(option, "--dry-run") == 0) return &arguments->dry_run;
+    if (strcmp(option, "--all") == 0) return &arguments->all;
+    if (strcmp(option, "--with-state") == 0) return &arguments->with_state;
+    return NULL;
 }
 
-static void print_json(json_t *value)
+static bool take_word(const char *word, struct ckpt_arguments *arguments)
 {
-    char *text = value == NULL ? NULL : json_dumps(value, JSON_INDENT(2));
-    if (text != NULL) puts(text);
-    free(text);
-    json_decref(value);
-}
-
-static uint64_t total_bytes(const struct ckpt_manifest *manifest)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < manifest->file_count; i++) bytes += manifest->file[i].bytes;
-    return bytes;
-}
-
-/* One row of list or verify. Returns whether the step is fine. */
-static bool check_step(const struct arguments *arguments, uint64_t step, bool deep, json_t *rows)
-{
-    struct ckpt_manifest manifest = {0};
-    struct error error = {.text = ""};
-    bool sound = ckpt_read_manifest(arguments->store, step, &manifest, &error);
-    if (sound && deep) sound = ckpt_verify(arguments->store, &manifest, CKPT_READ_THREADS, &error);
-    const char *word = !sound ? "damaged" : deep ? "verified" : "complete";
-    if (arguments->json)
-        json_array_append_new(rows,
-                              json_pack("{s:I, s:s, s:i, s:I, s:s}", "step", (json_int_t)step,
-                                        "state", word, "files", (int)manifest.file_count, "bytes",
-                                        (json_int_t)total_bytes(&manifest), "error", error.text));
+    if (arguments->verb == NULL)
+        arguments->verb = word;
+    else if (arguments->address == NULL)
+        arguments->address = word;
+    else if (arguments->other == NULL)
+        arguments->other = word;
     else
-        printf("step %-8" PRIu64 " %-9s %4u files %14" PRIu64 " bytes%s%s\n", step, word,
-               manifest.file_count, total_bytes(&manifest), sound ? "" : "  ", error.text);
-    ckpt_manifest_free(&manifest);
-    return sound;
-}
-
-static int check_steps(const struct arguments *arguments, const struct ckpt_listing *listing,
-                       bool deep)
-{
-    json_t *rows = json_array();
-    bool fine = true, seen = false;
-    for (uint32_t i = 0; i < listing->count; i++) {
-        if (arguments->has_step && listing->step[i] != arguments->step) continue;
-        seen = true;
-        fine = check_step(arguments, listing->step[i], deep, rows) && fine;
-    }
-    for (uint32_t i = 0; i < listing->orphan_count && !deep; i++) {
-        if (arguments->json)
-            json_array_append_new(rows,
-                                  json_pack("{s:I, s:s}", "step", (json_int_t)listing->orphan[i],
-                                            "state", "incomplete"));
-        else
-            printf("step %-8" PRIu64 " incomplete (no manifest; ignored)\n", listing->orphan[i]);
-    }
-    if (arguments->json)
-        print_json(json_pack("{s:o}", "checkpoints", rows));
-    else
-        json_decref(rows);
-    if (!seen && arguments->has_step)
-        fprintf(stderr, "%s: no checkpoint of step %" PRIu64 "; see shoal ckpt list\n",
-                arguments->dir, arguments->step);
-    else if (!seen && (deep || listing->orphan_count == 0))
-        fprintf(stderr, "%s: no checkpoint here; is it the job's checkpoint folder?\n",
-                arguments->dir);
-    return fine && (seen || (!deep && listing->orphan_count > 0)) ? 0 : 1;
-}
-
-static json_t *tensor_row(const struct ckpt_manifest *manifest, const struct ckpt_tensor *tensor)
-{
-    json_t *shape = json_array(), *pieces = json_array();
-    for (uint32_t i = 0; i < tensor->dims; i++)
-        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
-    for (uint32_t i = 0; i < tensor->piece_count; i++) {
-        const struct ckpt_piece *piece = &manifest->piece[tensor->first_piece + i];
-        json_array_append_new(
-            pieces, json_pack("{s:s, s:I, s:I}", "file", manifest->file[piece->file].name, "offset",
-                              (json_int_t)piece->offset, "bytes", (json_int_t)piece->bytes));
-    }
-    return json_pack("{s:s, s:s, s:o, s:I, s:o}", "name", tensor->name, "kind", tensor->kind,
-                     "shape", shape, "bytes", (json_int_t)(tensor->elements * tensor->unit_bytes),
-                     "pieces", pieces);
-}
-
-static void show_text(const struct ckpt_manifest *manifest)
-{
-    printf("step %" PRIu64 " of %" PRIu64 ", %u slots of %u samples, %u files, %" PRIu64 " bytes\n",
-           manifest->step, manifest->steps, manifest->slots, manifest->samples_per_slot,
-           manifest->file_count, total_bytes(manifest));
-    printf("identity %016" PRIx64 "%s, model %016" PRIx64 "\n", manifest->identity,
-           manifest->identity == 0 ? " (the program gave none)" : "", manifest->model);
-    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
-        const struct ckpt_tensor *tensor = &manifest->tensor[i];
-        printf("  %-6s %-32s %14" PRIu64 " bytes in %u pieces, shape [", tensor->kind, tensor->name,
-               tensor->elements * tensor->unit_bytes, tensor->piece_count);
-        for (uint32_t k = 0; k < tensor->dims; k++)
-            printf("%s%" PRIu64, k == 0 ? "" : ", ", tensor->shape[k]);
-        printf("]\n");
-    }
-}
-
-static void show(const struct arguments *arguments, const struct ckpt_manifest *manifest)
-{
-    if (!arguments->json) {
-        show_text(manifest);
-        return;
-    }
-    json_t *tensors = json_array();
-    for (uint32_t i = 0; i < manifest->tensor_count; i++)
-        json_array_append_new(tensors, tensor_row(manifest, &manifest->tensor[i]));
-    char identity[32], model[32];
-    snprintf(identity, sizeof identity, "%016" PRIx64, manifest->identity);
-    snprintf(model, sizeof model, "%016" PRIx64, manifest->model);
-    print_json(json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:o}", "step",
-                         (json_int_t)manifest->step, "steps", (json_int_t)manifest->steps, "slots",
-                         (json_int_t)manifest->slots, "samples_per_slot",
-                         (json_int_t)manifest->samples_per_slot, "identity", identity, "model",
-                         model, "bytes", (json_int_t)total_bytes(manifest), "tensors", tensors));
-}
-
-static bool hash(const struct arguments *arguments, const struct ckpt_manifest *manifest,
-                 struct error *ret_error)
-{
-    char text[65];
-    if (!ckpt_verify(arguments->store, manifest, CKPT_READ_THREADS, ret_error)) return false;
-    if (!ckpt_digest(arguments->store, manifest, text, ret_error)) return false;
-    if (arguments->json)
-        print_json(
-            json_pack("{s:I, s:s}", "step", (json_int_t)manifest->step, "weights_sha256", text));
-    else
-        printf("%s  step %" PRIu64 "\n", text, manifest->step);
+        return complain("too many folders; what is", word);
     return true;
 }
 
-static int look_at_one(const struct arguments *arguments, const struct ckpt_listing *listing)
+static bool parse(int argc, char **argv, struct ckpt_arguments *arguments)
 {
-    struct ckpt_manifest manifest;
-    struct error error;
-    if (!arguments->has_step && listing->count == 0) {
-        fprintf(stderr, "%s: no checkpoint here; is it the job's checkpoint folder?\n",
-                arguments->dir);
-        return 1;
+    for (int i = 1; i < argc; i++) {
+        bool *flag = flag_of(argv[i], arguments);
+        int taken = flag != NULL ? 1
+                    : i + 1 < argc && argv[i][0] == '-'
+                        ? take_value(argv[i], argv[i + 1], arguments)
+                        : 0;
+        if (taken < 0) return false;
+        if (flag != NULL)
+            *flag = true;
+        else if (taken > 0)
+            i++;
+        else if (argv[i][0] == '-')
+            return complain("unknown option or one without its value", argv[i]);
+        else if (!take_word(argv[i], arguments))
+            return false;
     }
-    uint64_t step = arguments->has_step ? arguments->step : listing->step[0];
-    bool fine = ckpt_read_manifest(arguments->store, step, &manifest, &error);
-    if (fine && strcmp(arguments->verb, "show") == 0)
-        show(arguments, &manifest);
-    else if (fine)
-        fine = hash(arguments, &manifest, &error);
-    if (!fine) fprintf(stderr, "%s\n", error.text);
-    if (fine) ckpt_manifest_free(&manifest);
-    return fine ? 0 : 1;
+    return true;
+}
+
+static const struct verb *find_verb(const char *name)
+{
+    for (int i = 0; i < VERBS; i++)
+        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
+    return NULL;
+}
+
+static bool check(const struct verb *verb, const struct ckpt_arguments *arguments)
+{
+    if (arguments->address == NULL) {
+        fprintf(stderr, "shoal ckpt %s: a folder is needed; see shoal ckpt %s --help\n", verb->name,
+                verb->name);
+        return false;
+    }
+    if (arguments->other != NULL && !verb->takes_other)
+        return complain("one folder at a time; what is", arguments->other);
+    if (verb->needs_out && arguments->out == NULL) {
+        fprintf(stderr, "shoal ckpt %s: --out is needed; see shoal ckpt %s --help\n", verb->name,
+                verb->name);
+        return false;
+    }
+    if (verb->needs_shards && (arguments->shards == 0 || arguments->shards > CKPT_FILES_MAX)) {
+        fprintf(stderr, "shoal ckpt %s: --shards takes 1 to %d; see shoal ckpt %s --help\n",
+                verb->name, CKPT_FILES_MAX, verb->name);
+        return false;
+    }
+    return true;
 }
 
 int ckpt_main(int argc, char **argv)
 {
-    struct arguments arguments = {0};
+    struct ckpt_arguments arguments = {.max_bytes = HF_SHARD_BYTES};
+    struct error error;
     if (!parse(argc, argv, &arguments)) return 2;
+    const struct verb *verb = arguments.verb == NULL ? NULL : find_verb(arguments.verb);
+    if (arguments.verb != NULL && verb == NULL) {
+        (void)complain("verbs are ls, verify, diff, merge, reshard, digest and gc, not",
+                       arguments.verb);
+        return 2;
+    }
     if (arguments.help) {
-        print_help(stdout);
+        print_help(verb);
         return 0;
     }
-    bool verify = strcmp(arguments.verb, "verify") == 0;
-    bool one = strcmp(arguments.verb, "show") == 0 || strcmp(arguments.verb, "hash") == 0;
-    struct ckpt_listing listing;
-    struct error error;
-    arguments.store = store_open(arguments.dir, &error);
-    if (arguments.store == NULL || !ckpt_list(arguments.store, &listing, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        store_close(arguments.store);
-        return 1;
+    if (verb == NULL) {
+        fputs("shoal ckpt: a verb and a folder are needed; see shoal ckpt --help\n", stderr);
+        return 2;
     }
-    int status =
-        one ? look_at_one(&arguments, &listing) : check_steps(&arguments, &listing, verify);
-    ckpt_listing_free(&listing);
+    if (!check(verb, &arguments)) return 2;
+    arguments.store = store_open(arguments.address, &error);
+    int status = arguments.store == NULL ? ckpt_refuse(&error) : verb->run(&arguments);
     store_close(arguments.store);
     return status;
 }

@@ -1,4 +1,4 @@
-/* `shoal ckpt list|verify|show|hash DIR`: looking at checkpoints without the program that made
+/* `shoal ckpt ls|verify|diff|merge|reshard|digest|gc DIR`: checkpoints without the program that made
  * them. argv[0] is "ckpt". Exit 0 fine, 1 damaged or unreadable (one sentence on stderr), 2 usage.
  */
 #ifndef SHOAL_WORKER_CKPT_MAIN_H

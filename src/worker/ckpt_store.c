@@ -224,23 +224,64 @@ static bool ends_in(const char *name, const char *suffix)
     return tail <= length && strcmp(name + length - tail, suffix) == 0;
 }
 
-bool ckpt_remove(struct store *store, uint64_t step, const char *suffix, struct error *ret_error)
+static bool is_named(const struct ckpt_manifest *manifest, const char *file)
+{
+    for (uint32_t i = 0; i < manifest->file_count; i++)
+        if (strcmp(manifest->file[i].name, file) == 0) return true;
+    return false;
+}
+
+/* Does a manifest stand in this list of one step's objects? */
+static bool has_manifest(const struct store_listing *objects, const char *name)
+{
+    for (uint32_t i = 0; i < objects->count; i++)
+        if (strcmp(objects->item[i].name, name) == 0) return true;
+    return false;
+}
+
+bool ckpt_abandon(struct store *store, uint64_t step, const char *suffix, struct error *ret_error)
+{
+    char prefix[STORE_NAME_BYTES], name[STORE_NAME_BYTES];
+    struct store_listing objects;
+    struct ckpt_manifest manifest = {0};
+    ckpt_object_name(step, "", prefix);
+    ckpt_object_name(step, manifest_name, name);
+    if (!store_list(store, prefix, &objects, ret_error)) return false;
+    bool fine =
+        !has_manifest(&objects, name) || ckpt_read_manifest(store, step, &manifest, ret_error);
+    for (uint32_t i = 0; i < objects.count && fine; i++) {
+        const char *file = objects.item[i].name + strlen(prefix);
+        if (ends_in(file, suffix) && !is_named(&manifest, file))
+            fine = store_remove(store, objects.item[i].name, ret_error);
+    }
+    ckpt_manifest_free(&manifest);
+    store_listing_free(&objects);
+    return fine;
+}
+
+static bool remove_listed(struct store *store, const struct store_listing *listing, bool unfinished,
+                          struct error *ret_error)
+{
+    bool fine = true;
+    for (uint32_t i = 0; i < listing->count; i++)
+        fine = (unfinished ? store_discard(store, listing->item[i].name, ret_error)
+                           : store_remove(store, listing->item[i].name, ret_error)) &&
+               fine;
+    return fine;
+}
+
+bool ckpt_remove(struct store *store, uint64_t step, struct error *ret_error)
 {
     char prefix[STORE_NAME_BYTES], name[STORE_NAME_BYTES];
     struct store_listing objects, unfinished;
     ckpt_object_name(step, "", prefix);
     ckpt_object_name(step, manifest_name, name);
-    if (suffix == NULL && !store_remove(store, name, ret_error)) return false;
+    if (!store_remove(store, name, ret_error)) return false;
     if (!store_list(store, prefix, &objects, ret_error)) return false;
-    bool fine = true;
-    for (uint32_t i = 0; i < objects.count; i++)
-        if (suffix == NULL || ends_in(objects.item[i].name, suffix))
-            fine = store_remove(store, objects.item[i].name, ret_error) && fine;
+    bool fine = remove_listed(store, &objects, false, ret_error);
     store_listing_free(&objects);
-    if (suffix != NULL) return fine;
     if (!store_list_unfinished(store, prefix, &unfinished, ret_error)) return false;
-    for (uint32_t i = 0; i < unfinished.count; i++)
-        fine = store_discard(store, unfinished.item[i].name, ret_error) && fine;
+    fine = remove_listed(store, &unfinished, true, ret_error) && fine;
     store_listing_free(&unfinished);
     return fine;
 }
@@ -285,7 +326,7 @@ static void prune_listed(struct store *store, const struct job *job,
     /* Only a good one may be the permanent one; damaged ones are passed over and removed. */
     uint64_t permanent = choose_permanent(older, older_count, newest);
     for (uint32_t i = 0; i < older_count; i++)
-        if (older[i] != permanent) (void)ckpt_remove(store, older[i], NULL, NULL);
+        if (older[i] != permanent) (void)ckpt_remove(store, older[i], NULL);
 }
 
 void ckpt_prune(struct store *store, const struct job *job, uint64_t spare, const uint64_t *trusted,
@@ -297,7 +338,7 @@ void ckpt_prune(struct store *store, const struct job *job, uint64_t spare, cons
     if (older != NULL) prune_listed(store, job, &listing, trusted, trusted_count, older);
     mem_free(older);
     for (uint32_t i = 0; i < listing.orphan_count; i++) /* what stays is tried again next time */
-        if (listing.orphan[i] < spare) (void)ckpt_remove(store, listing.orphan[i], NULL, NULL);
+        if (listing.orphan[i] < spare) (void)ckpt_remove(store, listing.orphan[i], NULL);
     ckpt_listing_free(&listing);
 }
 

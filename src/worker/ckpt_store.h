@@ -64,8 +64,11 @@ bool ckpt_publish(struct store *store, const struct ckpt_manifest *manifest,
 void ckpt_prune(struct store *store, const struct job *job, uint64_t spare, const uint64_t *trusted,
                 uint32_t trusted_count);
 /* Removes a step: its manifest first, so that a crash in between leaves leftovers, not a checkpoint
- * with holes. With a suffix: only the files whose names end in it. False: something stayed. */
-bool ckpt_remove(struct store *store, uint64_t step, const char *suffix, struct error *ret_error);
+ * with holes. False: something stayed. */
+bool ckpt_remove(struct store *store, uint64_t step, struct error *ret_error);
+/* Removes the files of an attempt, whose names end in `suffix`; not those that a manifest names:
+ * one whose last sync failed may be in place all the same. */
+bool ckpt_abandon(struct store *store, uint64_t step, const char *suffix, struct error *ret_error);
 
 /* SHA-256 over params, then state, independent of shards: equals the hash a worker prints. */
 bool ckpt_digest(struct store *store, const struct ckpt_manifest *manifest, char text[65],

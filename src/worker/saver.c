@@ -224,7 +224,7 @@ static void finish(struct saver *saver, struct flight *flight)
     flight->writer = NULL;
     if (!written) {
         complain(saver, &flight->error);
-        (void)ckpt_remove(saver->store, flight->step, flight->name, NULL); /* prune tries again */
+        (void)ckpt_abandon(saver->store, flight->step, flight->name, NULL); /* prune tries again */
     }
     struct wire_tag tag = flight->tag;
     uint64_t bytes = written ? image->file_bytes : 0, checksum = image->header_checksum;
@@ -325,6 +325,21 @@ static bool plan(struct saver *saver, struct flight *flight, const struct ckpt_r
     flight->copied = fine ? mem_zalloc((size_t)flight->image.part_count + 1, 1) : NULL;
     if (fine && flight->copied == NULL) fine = error_set(ret_error, "out of memory for the parts");
     return fine;
+}
+
+uint32_t saver_share(const struct saver *saver, const int16_t *scale, uint32_t index,
+                     uint32_t count, struct ckpt_range *ret_range)
+{
+    const struct job *job = saver->job;
+    uint32_t used = ckpt_cut(saver->tensor, saver->tensor_count, index, count, ret_range);
+    for (uint32_t i = 0; i < used; i++) {
+        struct ckpt_range *range = &ret_range[i];
+        if (range->tensor < job->tensor_count)
+            range->bytes = job->tensors[range->tensor].data + range->first;
+        else
+            range->bytes = scale;
+    }
+    return used;
 }
 
 void saver_order(struct saver *saver, const struct wire_turn *turn, uint32_t index,
@@ -461,19 +476,7 @@ static void abandon(struct saver *saver, const struct member_save *save)
 {
     char suffix[64];
     suffix_of(&save->turn.tag, suffix, sizeof suffix);
-    (void)ckpt_remove(saver->store, save->step, suffix, NULL); /* prune tries again */
-}
-
-/* A failed sync after the rename: the checkpoint is whole, but may not survive a power cut. */
-static bool is_in_place(const struct saver *saver, const struct member_save *save)
-{
-    struct ckpt_manifest manifest;
-    char suffix[64];
-    suffix_of(&save->turn.tag, suffix, sizeof suffix);
-    if (!ckpt_read_manifest(saver->store, save->step, &manifest, NULL)) return false;
-    bool in_place = manifest.file_count > 0 && strstr(manifest.file[0].name, suffix) != NULL;
-    ckpt_manifest_free(&manifest);
-    return in_place;
+    (void)ckpt_abandon(saver->store, save->step, suffix, NULL); /* prune tries again */
 }
 
 /* The oldest step of a checkpoint that is still under way here; files of older ones may go. */
@@ -501,7 +504,7 @@ static void do_manifest(struct saver *saver, const struct member_save *save)
         saver_trust(saver, save->step);
     } else {
         complain(saver, &error);
-        if (!is_in_place(saver, save)) abandon(saver, save);
+        abandon(saver, save);
     }
     saver->hooks.on_manifest(saver->hooks.self, written, save->step);
     uint64_t trusted[TRUSTED];

@@ -31,10 +31,13 @@ struct saver_hooks {
     void (*on_manifest)(void *self, bool ok, uint64_t step);
 };
 
-/* What is saved is the job's params and state in equal shares; see saver_order for other cuts. */
 struct saver *saver_start(const struct job *job, const struct saver_hooks *hooks,
                           struct error *ret_error);
 struct store *saver_store(struct saver *saver);
+/* The equal share of member `index` of `count`: what is saved of a job whose optimizer is not
+ * sharded. Room for tensor_count + 1 ranges. */
+uint32_t saver_share(const struct saver *saver, const int16_t *scale, uint32_t index,
+                     uint32_t count, struct ckpt_range *ret_range);
 /* Snapshot of these ranges for the checkpoint that `turn` orders of member `index`. Ranges of
  * tensors of kind "scales" are copied at once. Ends in on_copied and on_shard, whatever happens. No
  * more than SAVER_FLIGHTS between order and on_shard. */

@@ -361,7 +361,8 @@ static void save_share(struct shoal *shoal)
     while (turn.member[index] != shoal->member->config.id) index++;
     member_save_taken(shoal->member);
     unlock(shoal);
-    uint32_t ranges = ckpt_share(&shoal->job, shoal->scale, index, turn.member_count, shoal->range);
+    uint32_t ranges =
+        saver_share(shoal->saver, shoal->scale, index, turn.member_count, shoal->range);
     saver_order(shoal->saver, &turn, index, shoal->range, ranges);
     lock(shoal);
 }

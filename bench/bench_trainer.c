@@ -31,7 +31,8 @@ enum {
     PRODUCTS_PER_RUN = 12,
     BATCH = 8,
     CONTEXT = 128,
-    VOCABULARY = 4096
+    VOCABULARY = 4096,
+    STEPS_MAX = 1000
 };
 
 struct bench {
@@ -41,6 +42,7 @@ struct bench {
     float *left, *right, *product;   /* [SIDE, SIDE] */
     uint16_t sequences[BATCH * (CONTEXT + 1)];
     struct shoal *job;
+    struct crew *crew;
     struct slot *slot;
     struct shoal_tensor tensors[2 * MODEL_TENSORS_MAX];
 };
@@ -55,7 +57,8 @@ static bool bench_open(struct bench *bench, uint32_t width, struct error *ret_er
                                         .tied = true};
     if (!model_build(&bench->model, &config, ret_error)) return false;
     size_t count = bench->model.param_count, area = (size_t)SIDE * SIDE;
-    bench->adamw = adamw_defaults(1e-3f, 1000);
+    const struct adamw_options adamw = adamw_defaults(1e-3f);
+    bench->adamw = adamw_of_job(&adamw, STEPS_MAX);
     bench->params = mem_zalloc(count, sizeof(float));
     bench->mean = mem_zalloc(count, sizeof(float));
     bench->variance = mem_zalloc(count, sizeof(float));
@@ -105,11 +108,34 @@ static bool join(struct bench *bench, struct error *ret_error)
                                           .param_count = model->tensor_count,
                                           .state_count = 2,
                                           .slots = 1,
-                                          .steps = 1000,
+                                          .steps = STEPS_MAX,
                                           .samples_per_slot = BATCH,
                                           .tokens_per_sample = CONTEXT};
     bench->job = shoal_join(&options, ret_error->text, sizeof ret_error->text);
     return bench->job != NULL;
+}
+
+struct apply {
+    struct bench *bench;
+    struct adamw_scales scales;
+    const float *gradient;
+};
+
+static void apply_share(void *context, uint32_t member)
+{
+    const struct apply *apply = context;
+    struct bench *bench = apply->bench;
+    size_t count = bench->model.param_count, members = crew_count(bench->crew);
+    size_t first = count * member / members, end = count * (member + 1) / members;
+    adamw_apply(&bench->model, &apply->scales, first, end - first, apply->gradient, bench->params,
+                bench->mean, bench->variance);
+}
+
+static void apply(struct bench *bench, const struct shoal_work *work)
+{
+    double norm = adamw_norm(&bench->model, work->gradient);
+    struct apply apply = {bench, adamw_scales(&bench->adamw, work->step, norm), work->gradient};
+    crew_run(bench->crew, apply_share, &apply);
 }
 
 static bool step(struct bench *bench)
@@ -117,11 +143,10 @@ static bool step(struct bench *bench)
     struct shoal_work work;
     while (shoal_next(bench->job, &work)) {
         if (work.kind == SHOAL_COMPUTE) {
-            shoal_submit(bench->job,
-                         slot_compute(bench->slot, bench->params, bench->sequences, work.gradient));
+            shoal_submit(bench->job, slot_compute(bench->slot, bench->params, bench->sequences,
+                                                  0 /* no dropout */, work.gradient, NULL));
         } else {
-            adamw_apply(&bench->model, &bench->adamw, work.step, work.gradient, bench->params,
-                        bench->mean, bench->variance);
+            apply(bench, &work);
             return true;
         }
     }
@@ -232,14 +257,16 @@ static bool measure(uint32_t width, uint32_t threads, const char *script, struct
 {
     static struct bench bench;
     /* Two parts whatever the threads: the same arithmetic in both rows. */
-    const struct slot_options options = {.batch = BATCH, .parts = 2, .threads = threads};
+    const struct slot_options options = {.batch = BATCH, .parts = 2};
     struct peer torch = {0};
     bool done = script == NULL || start_torch(&torch, script, threads, ret_error);
     done = done && bench_open(&bench, width, ret_error) && join(&bench, ret_error);
-    if (done) bench.slot = slot_make(&bench.model, &options, ret_error);
+    if (done) bench.crew = crew_make(threads, ret_error);
+    if (bench.crew != NULL) bench.slot = slot_make(&bench.model, &options, bench.crew, ret_error);
     done = done && bench.slot != NULL && take_turns(&bench, threads, &torch, ret_error);
     if (bench.job != NULL) (void)shoal_close(bench.job); /* stopped half-way on purpose */
     slot_free(bench.slot);
+    crew_free(bench.crew);
     bench_close(&bench);
     peer_stop(&torch);
     return done;

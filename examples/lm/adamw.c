@@ -1,20 +1,29 @@
 #include "adamw.h"
+#include "rows.h"
 #include <math.h>
 
-struct adamw_options adamw_defaults(float peak_rate, uint64_t steps)
+struct adamw_options adamw_defaults(float peak_rate)
 {
     return (struct adamw_options){
         .peak_rate = peak_rate,
         .final_share = 0.1f,
-        /* With half of this the loss of 200 steps jumps by 1 and more on the way down. */
-        .warmup_steps = steps / 5 < 100 ? steps / 5 : 100,
-        .steps = steps,
+        .warmup_steps = ADAMW_WARMUP_AUTO,
         .beta1 = 0.9f,
         .beta2 = 0.95f, /* GPT-3's choice (Brown et al. 2020, appendix B): short runs need it */
         .epsilon = 1e-8f,
         .decay = 0.1f,
         .clip = 1.0f,
     };
+}
+
+struct adamw_options adamw_of_job(const struct adamw_options *options, uint64_t steps)
+{
+    struct adamw_options settled = *options;
+    settled.steps = steps;
+    /* With half of this the loss of 200 steps jumps by 1 and more on the way down. */
+    if (settled.warmup_steps == ADAMW_WARMUP_AUTO)
+        settled.warmup_steps = steps / 5 < 100 ? steps / 5 : 100;
+    return settled;
 }
 
 /* cos(pi x) for x in [0, 1] as -sin(pi (x - 1/2)): Taylor to y^15, error below 1e-11. */
@@ -40,13 +49,6 @@ float adamw_rate(const struct adamw_options *options, uint64_t step)
     return options->peak_rate * (float)share;
 }
 
-double adamw_norm(const float *gradient, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += (double)gradient[i] * (double)gradient[i];
-    return sqrt(sum);
-}
-
 static double power(double base, uint64_t exponent)
 {
     double result = 1;
@@ -55,17 +57,27 @@ static double power(double base, uint64_t exponent)
     return result;
 }
 
-/* What is the same for all values of one step. */
-struct step_scales {
-    float rate, decay, clip; /* decay: rate * decay of this tensor */
-    float beta1, beta2, epsilon;
-    float mean_scale, variance_scale; /* 1 / (1 - beta^t): the moments start at 0 */
-};
-
-static void apply_tensor(const struct step_scales *scales, size_t count, const float *gradient,
-                         float *params, float *mean, float *variance)
+struct adamw_scales adamw_scales(const struct adamw_options *options, uint64_t step, double norm)
 {
-    const struct step_scales s = *scales;
+    float rate = adamw_rate(options, step);
+    bool clipped = options->clip > 0 && norm > (double)options->clip;
+    return (struct adamw_scales){
+        .rate = rate,
+        .decay = rate * options->decay,
+        .clip = clipped ? (float)((double)options->clip / norm) : 1.0f,
+        .beta1 = options->beta1,
+        .beta2 = options->beta2,
+        .epsilon = options->epsilon,
+        .mean_scale = (float)(1.0 / (1.0 - power((double)options->beta1, step + 1))),
+        .variance_scale = (float)(1.0 / (1.0 - power((double)options->beta2, step + 1))),
+    };
+}
+
+WIDE void adamw_range(const struct adamw_scales *scales, bool decays, size_t count,
+                      const float *gradient, float *params, float *mean, float *variance)
+{
+    const struct adamw_scales s = *scales;
+    const float decay = decays ? s.decay : 0.0f;
     for (size_t i = 0; i < count; i++) {
         float g = gradient[i] * s.clip;
         float m = s.beta1 * mean[i] + (1.0f - s.beta1) * g;
@@ -73,27 +85,42 @@ static void apply_tensor(const struct step_scales *scales, size_t count, const f
         mean[i] = m;
         variance[i] = v;
         float step = m * s.mean_scale / (sqrtf(v * s.variance_scale) + s.epsilon);
-        params[i] -= s.rate * step + s.decay * params[i];
+        params[i] -= s.rate * step + decay * params[i];
     }
 }
 
-void adamw_apply(const struct model *model, const struct adamw_options *options, uint64_t step,
-                 const float *gradient, float *params, float *mean, float *variance)
+void adamw_apply(const struct model *model, const struct adamw_scales *scales, size_t first,
+                 size_t count, const float *gradient, float *params, float *mean, float *variance)
 {
-    double norm = adamw_norm(gradient, model->param_count);
-    struct step_scales scales = {
-        .rate = adamw_rate(options, step),
-        .clip = norm > (double)options->clip ? (float)((double)options->clip / norm) : 1.0f,
-        .beta1 = options->beta1,
-        .beta2 = options->beta2,
-        .epsilon = options->epsilon,
-        .mean_scale = (float)(1.0 / (1.0 - power((double)options->beta1, step + 1))),
-        .variance_scale = (float)(1.0 / (1.0 - power((double)options->beta2, step + 1))),
-    };
     for (uint32_t t = 0; t < model->tensor_count; t++) {
         const struct model_tensor *tensor = &model->tensors[t];
-        size_t at = tensor->offset;
-        scales.decay = tensor->dims == 2 ? scales.rate * options->decay : 0.0f;
-        apply_tensor(&scales, tensor->count, gradient + at, params + at, mean + at, variance + at);
+        size_t from = tensor->offset > first ? tensor->offset : first;
+        size_t end = tensor->offset + tensor->count;
+        if (end > first + count) end = first + count;
+        if (from >= end) continue;
+        adamw_range(scales, model_decays(tensor), end - from, gradient + from, params + from,
+                    mean + from, variance + from);
     }
+}
+
+/* Sum of squares of one block. */
+static inline double block_squares(size_t count, const float *values)
+{
+    double lane[8] = {0};
+    for (size_t i = 0; i < count; i++) lane[i % 8] += (double)values[i] * (double)values[i];
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+WIDE double adamw_norm(const struct model *model, const float *gradient)
+{
+    enum { BLOCK = 256 };
+    double sum = 0;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const struct model_tensor *tensor = &model->tensors[t];
+        for (size_t at = 0; at < tensor->count; at += BLOCK)
+            sum += block_squares(tensor->count - at < BLOCK ? tensor->count - at : BLOCK,
+                                 gradient + tensor->offset + at);
+    }
+    return sqrt(sum);
 }

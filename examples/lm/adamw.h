@@ -1,12 +1,13 @@
 /* AdamW with warm-up, cosine decay and clipping (Loshchilov and Hutter, arXiv:1711.05101).
  *
- * Role       adamw_apply() is one step; the learning rate is a function of the step alone, so that
- *            a worker that joins late needs nothing but weights, moments and the step number.
- * Shapes     params, mean, variance, gradient: flat buffers of the model. mean and variance start
- *            0.
+ * Role       adamw_scales() is what all elements of a step share: a function of (options, step,
+ *            norm of the gradient) alone, so that a worker that joins late needs nothing but
+ *            weights, moments and the step number. adamw_range() applies it to any run of elements
+ *            of one tensor: an element's new bits depend on its own numbers only, however runs are
+ *            cut and on whatever machine or thread they are applied.
+ * Shapes     params, mean, variance, gradient: the same run of elements. mean and variance start 0.
  * Rules      Decay applies to matrices, not to biases and norms. The gradient is scaled down so
- *            that its norm is at most `clip`; the norm is summed in double in the order of the
- *            buffer.
+ *            that its norm is at most `clip`.
  * Bits       No function of the C library but sqrt (exact by IEEE 754): powers by repeated
  *            multiplication, the cosine by a polynomial.
  */
@@ -20,15 +21,33 @@ struct adamw_options {
     float final_share;     /* rate at the last step as a share of the peak */
     uint64_t warmup_steps; /* the rate grows linearly over these */
     uint64_t steps;        /* of the whole job */
-    float beta1, beta2, epsilon, decay, clip;
+    float beta1, beta2, epsilon, decay;
+    float clip; /* 0: never */
 };
 
-struct adamw_options adamw_defaults(float peak_rate, uint64_t steps);
-float adamw_rate(const struct adamw_options *options, uint64_t step);
-double adamw_norm(const float *gradient, size_t count);
+#define ADAMW_WARMUP_AUTO UINT64_MAX /* a fifth of the steps, at most 100 */
 
-/* step counts from 0. */
-void adamw_apply(const struct model *model, const struct adamw_options *options, uint64_t step,
+struct adamw_options adamw_defaults(float peak_rate);
+/* The same for a job of this many steps, warm-up settled. */
+struct adamw_options adamw_of_job(const struct adamw_options *options, uint64_t steps);
+float adamw_rate(const struct adamw_options *options, uint64_t step);
+
+struct adamw_scales {
+    float rate, decay, clip; /* decay: rate * decay, of tensors that decay */
+    float beta1, beta2, epsilon;
+    float mean_scale, variance_scale; /* 1 / (1 - beta^t): the moments start at 0 */
+};
+/* step counts from 0. norm: of the whole mean gradient. */
+struct adamw_scales adamw_scales(const struct adamw_options *options, uint64_t step, double norm);
+
+void adamw_range(const struct adamw_scales *scales, bool decays, size_t count,
                  const float *gradient, float *params, float *mean, float *variance);
+/* The elements [first, first + count) of the flat buffers of a model. */
+void adamw_apply(const struct model *model, const struct adamw_scales *scales, size_t first,
+                 size_t count, const float *gradient, float *params, float *mean, float *variance);
+
+/* L2 norm of a flat gradient, in a fixed order: per tensor and block of 256 elements a sum of
+ * squares in double, in 8 lanes; then the blocks in order. */
+double adamw_norm(const struct model *model, const float *gradient);
 
 #endif

@@ -16,6 +16,12 @@ static struct model tiny_model(void)
     return model;
 }
 
+static struct adamw_options options_of(float rate, uint64_t steps)
+{
+    const struct adamw_options options = adamw_defaults(rate);
+    return adamw_of_job(&options, steps);
+}
+
 static double slow_rate(const struct adamw_options *options, double step)
 {
     double warmup = (double)options->warmup_steps, peak = (double)options->peak_rate;
@@ -28,7 +34,7 @@ static double slow_rate(const struct adamw_options *options, double step)
 static void test_rate(void **state)
 {
     (void)state;
-    struct adamw_options options = adamw_defaults(3e-3f, 200);
+    struct adamw_options options = options_of(3e-3f, 200);
     assert_int_equal(options.warmup_steps, 40);
     for (uint64_t step = 0; step < 200; step++)
         assert_float_equal(adamw_rate(&options, step), slow_rate(&options, (double)step), 1e-9);
@@ -40,7 +46,7 @@ static void test_short_jobs(void **state)
 {
     (void)state;
     for (uint64_t steps = 1; steps < 12; steps++) {
-        struct adamw_options options = adamw_defaults(1e-2f, steps);
+        struct adamw_options options = options_of(1e-2f, steps);
         for (uint64_t step = 0; step < steps + 2; step++) {
             float rate = adamw_rate(&options, step);
             assert_true(rate > 0);
@@ -71,7 +77,7 @@ static void check_steps(float gradient_reach)
     static float params[PARAMS_MAX], mean[PARAMS_MAX], variance[PARAMS_MAX], gradient[PARAMS_MAX];
     static struct slow slow[PARAMS_MAX];
     struct model model = tiny_model();
-    struct adamw_options options = adamw_defaults(1e-2f, STEPS);
+    struct adamw_options options = options_of(1e-2f, STEPS);
     memset(mean, 0, sizeof mean);
     memset(variance, 0, sizeof variance);
     for (size_t i = 0; i < model.param_count; i++) {
@@ -85,7 +91,8 @@ static void check_steps(float gradient_reach)
             square += (double)gradient[i] * (double)gradient[i];
         }
         double clip = sqrt(square) > (double)options.clip ? (double)options.clip / sqrt(square) : 1;
-        adamw_apply(&model, &options, step, gradient, params, mean, variance);
+        struct adamw_scales scales = adamw_scales(&options, step, adamw_norm(&model, gradient));
+        adamw_apply(&model, &scales, 0, model.param_count, gradient, params, mean, variance);
         for (uint32_t t = 0; t < model.tensor_count; t++) {
             size_t end = model.tensors[t].offset + model.tensors[t].count;
             for (size_t i = model.tensors[t].offset; i < end; i++) {
@@ -104,13 +111,56 @@ static void test_against_the_formulas(void **state)
     check_steps(100.0f); /* far above it */
 }
 
+/* However the elements are cut into runs, and whoever applies which: the same bits. */
+static void test_cuts_change_no_bit(void **state)
+{
+    (void)state;
+    static float start[3][PARAMS_MAX], whole[3][PARAMS_MAX], cut[3][PARAMS_MAX];
+    float gradient[PARAMS_MAX];
+    struct model model = tiny_model();
+    const struct adamw_options options = options_of(1e-2f, STEPS);
+    const struct adamw_scales scales = adamw_scales(&options, 3, 2.5);
+    for (size_t i = 0; i < model.param_count; i++) {
+        gradient[i] = counter_uniform(1, 2, i) - 0.5f;
+        start[0][i] = counter_uniform(1, 3, i) - 0.5f;
+        start[1][i] = counter_uniform(1, 4, i) - 0.5f;
+        start[2][i] = counter_uniform(1, 5, i);
+    }
+    memcpy(whole, start, sizeof whole);
+    adamw_apply(&model, &scales, 0, model.param_count, gradient, whole[0], whole[1], whole[2]);
+    for (size_t step = 1; step < 40; step++) {
+        memcpy(cut, start, sizeof cut);
+        for (size_t at = 0; at < model.param_count; at += step)
+            adamw_apply(&model, &scales, at,
+                        model.param_count - at < step ? model.param_count - at : step, gradient,
+                        cut[0], cut[1], cut[2]);
+        assert_memory_equal(cut, whole, sizeof cut);
+    }
+    assert_true(memcmp(whole, start, sizeof whole) != 0);
+}
+
+static void test_no_clip(void **state)
+{
+    (void)state;
+    struct adamw_options options = options_of(1e-2f, STEPS);
+    options.clip = 0;
+    assert_true(adamw_scales(&options, 1, 1e9).clip == 1);
+    options.clip = 2;
+    assert_true(adamw_scales(&options, 1, 8).clip == 0.25f);
+    assert_true(adamw_scales(&options, 1, 2).clip == 1);
+}
+
 static void test_norm(void **state)
 {
     (void)state;
-    const float values[] = {3, 4, 12};
-    assert_true(adamw_norm(values, 3) == 13);
-    const float large[] = {1e30f, 1e30f}; /* squares overflow a float, not a double */
-    assert_true(isfinite(adamw_norm(large, 2)));
+    static float gradient[PARAMS_MAX];
+    struct model model = tiny_model();
+    gradient[0] = 3;
+    gradient[100] = 4;
+    gradient[model.param_count - 1] = 12;
+    assert_true(adamw_norm(&model, gradient) == 13);
+    gradient[1] = gradient[2] = 1e30f; /* squares overflow a float, not a double */
+    assert_true(isfinite(adamw_norm(&model, gradient)));
 }
 
 int main(void)
@@ -119,6 +169,8 @@ int main(void)
         cmocka_unit_test(test_rate),
         cmocka_unit_test(test_short_jobs),
         cmocka_unit_test(test_against_the_formulas),
+        cmocka_unit_test(test_cuts_change_no_bit),
+        cmocka_unit_test(test_no_clip),
         cmocka_unit_test(test_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,64 +1,17 @@
-/* lm: trains a byte-level GPT as a worker of an elastic job, or alone. The example to read for how
- * a program uses libshoal: join() hands over the tensors, run() is the loop. */
+/* lm: trains a GPT as a worker of an elastic job, or alone; writes text by a checkpoint. The example
+ * to read for how a program uses libshoal: join() hands over the tensors, run() is the loop. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "generate.h"
 #include "ops.h"
+#include "saved.h"
+#include "tensors.h"
 #include "trainer.h"
 #include <inttypes.h>
 #include <shoal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STATE_NAME_BYTES = MODEL_NAME_BYTES + 16, DEFAULT_STEPS = 200, DEFAULT_SLOTS = 32 };
-
-/* What shoal_join() is told about the tensors; the names of the moments live here. */
-struct tensor_list {
-    struct shoal_tensor *params, *state;
-    char (*names)[STATE_NAME_BYTES];
-    uint32_t count; /* of params; state has twice as many */
-};
-
-static struct shoal_tensor tensor_of(const struct model_tensor *tensor, const char *name,
-                                     float *flat)
-{
-    return (struct shoal_tensor){.name = name,
-                                 .data = flat + tensor->offset,
-                                 .shape = {tensor->shape[0], tensor->shape[1]},
-                                 .dims = tensor->dims};
-}
-
-static void list_free(struct tensor_list *list)
-{
-    mem_free(list->names);
-    mem_free(list->state);
-    mem_free(list->params);
-}
-
-static bool list_make(struct tensor_list *ret_list, const struct trainer *trainer,
-                      struct error *ret_error)
-{
-    uint32_t count = trainer->model.tensor_count;
-    struct tensor_list list = {.count = count};
-    list.params = mem_zalloc(count, sizeof *list.params);
-    list.state = mem_zalloc(2 * (size_t)count, sizeof *list.state);
-    list.names = mem_zalloc(2 * (size_t)count, sizeof *list.names);
-    if (list.params == NULL || list.state == NULL || list.names == NULL) {
-        list_free(&list);
-        return error_set(ret_error, "out of memory");
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        const struct model_tensor *tensor = &trainer->model.tensors[i];
-        char *mean = list.names[2 * i], *variance = list.names[2 * i + 1];
-        (void)snprintf(mean, STATE_NAME_BYTES, "adamw.mean.%s", tensor->name); /* fits */
-        (void)snprintf(variance, STATE_NAME_BYTES, "adamw.variance.%s", tensor->name);
-        list.params[i] = tensor_of(tensor, tensor->name, trainer->params);
-        list.state[2 * i] = tensor_of(tensor, mean, trainer->mean);
-        list.state[2 * i + 1] = tensor_of(tensor, variance, trainer->variance);
-    }
-    *ret_list = list;
-    return true;
-}
+enum { DEFAULT_STEPS = 200, DEFAULT_SLOTS = 32, BATCH_MAX = 1024 /* of --batch */ };
 
 /* 0 for what is not a number: shoal_join() then looks for itself and says what is wrong. */
 static uint64_t environment_number(const char *name, uint64_t max, uint64_t otherwise)
@@ -75,11 +28,11 @@ static struct shoal *join(const struct lm_options *options, const struct trainer
 {
     struct shoal_options shoal = {.params = list->params,
                                   .state = list->state,
-                                  .param_count = list->count,
-                                  .state_count = 2 * list->count,
+                                  .param_count = list->param_count,
+                                  .state_count = list->state_count,
                                   .slots = options->slots,
                                   .steps = options->steps,
-                                  .samples_per_slot = options->slot.batch,
+                                  .samples_per_slot = options->batch,
                                   .tokens_per_sample = options->model.context,
                                   .checkpoint_dir = options->checkpoint,
                                   .checkpoint_every = options->checkpoint_every,
@@ -87,67 +40,125 @@ static struct shoal *join(const struct lm_options *options, const struct trainer
     return shoal_join(&shoal, ret_error->text, sizeof ret_error->text);
 }
 
-/* Progress of a worker under an agent goes to the agent through libshoal; alone it is printed. */
-static void report(const struct lm_options *options, const struct trainer *trainer,
-                   const struct shoal_work *work, int64_t *last_us)
+struct run {
+    struct shoal *job;
+    const struct lm_options *options;
+    struct trainer *trainer;
+    bool alone;      /* no agent: progress is printed, not reported by libshoal */
+    int64_t last_us; /* of the last progress line */
+    bool
+        eval_to_say; /* this worker computed slot 0 of the step that evaluated: it says the result */
+    uint64_t eval_step;
+};
+
+static void print_progress(struct run *run, const struct shoal_work *work)
 {
-    uint64_t done = work->step + 1;
-    if (done % options->report_every != 0 && done != 1 && done != options->steps) return;
+    uint64_t done = work->step + 1, steps = run->options->steps;
+    if (done % run->options->report_every != 0 && done != 1 && done != steps) return;
     int64_t now_us = clock_monotonic_us();
-    printf("step %" PRIu64 "/%" PRIu64 "  loss %.4f  rate %.5f  %.1f s\n", done, options->steps,
-           (double)work->loss, (double)adamw_rate(&trainer->adamw, work->step),
-           (double)(now_us - *last_us) * 1e-6);
+    printf("step %" PRIu64 "/%" PRIu64 "  loss %.4f  rate %.5f  %.1f s\n", done, steps,
+           (double)work->loss, (double)adamw_rate(&run->trainer->adamw, work->step),
+           (double)(now_us - run->last_us) * 1e-6);
     (void)fflush(stdout); /* progress only */
-    *last_us = now_us;
+    run->last_us = now_us;
 }
 
-static void run(struct shoal *job, const struct lm_options *options, struct trainer *trainer)
+static void print_evaluation(struct run *run)
 {
-    bool alone = getenv("SHOAL_AGENT_FD") == NULL;
-    int64_t last_us = clock_monotonic_us();
-    uint64_t samples[1024]; /* --batch is at most 1024 */
+    if (!run->eval_to_say) return;
+    run->eval_to_say = false;
+    printf("eval after step %" PRIu64 ": loss %.4f on %u held-out windows\n", run->eval_step,
+           (double)trainer_evaluation(run->trainer), run->trainer->eval_windows);
+    (void)fflush(stdout); /* progress only */
+}
+
+static void compute(struct run *run, const struct shoal_work *work)
+{
+    uint64_t samples[BATCH_MAX];
+    for (uint32_t i = 0; i < run->trainer->batch; i++)
+        samples[i] = shoal_sample(run->job, work->step, work->slot, i);
+    const struct trainer_slot slot = {
+        .step = work->step,
+        .slot = work->slot,
+        .noise_key = shoal_random(run->options->seed, work->step, work->slot, 0 /* dropout */),
+        .samples = samples};
+    shoal_submit(run->job, trainer_compute(run->trainer, &slot, work->gradient, NULL));
+    if (work->slot != 0 || !trainer_evaluates(run->trainer, work->step)) return;
+    run->eval_to_say = true;
+    run->eval_step = work->step;
+}
+
+static void apply(struct run *run, const struct shoal_work *work)
+{
+    trainer_apply(run->trainer, work->step, adamw_norm(&run->trainer->model, work->gradient),
+                  work->gradient);
+    if (run->alone) print_progress(run, work);
+    print_evaluation(run);
+}
+
+static void loop(struct run *run)
+{
     struct shoal_work work;
-    while (shoal_next(job, &work)) {
-        if (work.kind == SHOAL_COMPUTE) {
-            for (uint32_t i = 0; i < trainer->batch; i++)
-                samples[i] = shoal_sample(job, work.step, work.slot, i);
-            shoal_submit(job, trainer_compute(trainer, samples, work.gradient));
-        } else {
-            trainer_apply(trainer, work.step, work.gradient);
-            if (alone) report(options, trainer, &work, &last_us);
-        }
-    }
+    while (shoal_next(run->job, &work))
+        if (work.kind == SHOAL_COMPUTE)
+            compute(run, &work);
+        else if (work.kind == SHOAL_APPLY)
+            apply(run, &work);
 }
 
 static bool write_sample(const struct lm_options *options, const struct trainer *trainer,
                          struct error *ret_error)
 {
-    char *text = mem_alloc(options->sample_bytes);
-    if (text == NULL) return error_set(ret_error, "out of memory for --sample");
-    bool written = generate_text(&trainer->model, trainer->params, options->seed,
-                                 options->sample_bytes, text, ret_error);
-    if (written) printf("%.*s\n", (int)options->sample_bytes, text);
-    mem_free(text);
+    struct generate_options sample = options->generate;
+    sample.count = options->sample_count;
+    bool written = generate_text(&trainer->model, trainer->params, &trainer->data.tokenizer,
+                                 &sample, stdout, ret_error);
+    if (written) printf("\n");
     return written;
+}
+
+static bool finish(struct run *run, struct error *ret_error)
+{
+    const char *reason;
+    bool all_done = shoal_ended(run->job, &reason) == SHOAL_DONE;
+    if (shoal_close(run->job) != 0) return error_set(ret_error, "training did not finish");
+    if (!all_done) return true; /* left as told */
+    if (run->alone && run->options->eval_every > 0)
+        printf("eval at the end: loss %.4f on %u held-out windows\n",
+               trainer_evaluate(run->trainer), run->trainer->eval_windows);
+    return run->options->sample_count == 0 || write_sample(run->options, run->trainer, ret_error);
 }
 
 static bool train(const struct lm_options *options, struct error *ret_error)
 {
     struct trainer trainer;
     struct tensor_list list = {0};
-    struct shoal *job = NULL;
-    if (!trainer_open(&trainer, options, options->steps, ret_error)) return false;
-    bool done = list_make(&list, &trainer, ret_error);
-    if (done) job = join(options, &trainer, &list, ret_error);
-    done = job != NULL;
+    struct run run = {.options = options,
+                      .trainer = &trainer,
+                      .alone = getenv("SHOAL_AGENT_FD") == NULL,
+                      .last_us = clock_monotonic_us()};
+    if (!trainer_open(&trainer, options, ret_error)) return false;
+    bool done = tensors_make(&list, &trainer, ret_error);
+    if (done) run.job = join(options, &trainer, &list, ret_error);
+    done = run.job != NULL;
     if (done) {
-        run(job, options, &trainer);
-        if (shoal_close(job) != 0) done = error_set(ret_error, "training did not finish");
+        loop(&run);
+        done = finish(&run, ret_error);
     }
-    if (done && options->sample_bytes > 0) done = write_sample(options, &trainer, ret_error);
-    list_free(&list);
+    tensors_free(&list);
     trainer_close(&trainer);
     return done;
+}
+
+static bool generate(const struct lm_options *options, struct error *ret_error)
+{
+    struct saved saved;
+    if (!saved_open(&saved, options->checkpoint, ret_error)) return false;
+    bool written = generate_text(&saved.model, saved.params, &saved.tokenizer, &options->generate,
+                                 stdout, ret_error);
+    if (written) printf("\n");
+    saved_close(&saved);
+    return written;
 }
 
 int main(int argc, char **argv)
@@ -165,7 +176,7 @@ int main(int argc, char **argv)
         options.steps = environment_number("SHOAL_STEPS", INT64_MAX, DEFAULT_STEPS);
     if (options.slots == 0)
         options.slots = (uint32_t)environment_number("SHOAL_SLOTS", SHOAL_SLOTS_MAX, DEFAULT_SLOTS);
-    if (train(&options, &error)) return 0;
+    if (options.generate.count > 0 ? generate(&options, &error) : train(&options, &error)) return 0;
     fprintf(stderr, "lm: %s\n", error.text);
     return 1;
 }

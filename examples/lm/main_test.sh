@@ -79,17 +79,48 @@ weights --checkpoint saved 2>err >out
 grep -q 'step-000004: skipped' err || fail "another text: resumed: $(cat err)"
 seq 1 3000 >text
 
+# All of it together: pairs of bytes, dropout, an evaluation split; threads and a resume change nothing,
+# and the checkpoint alone is enough to write text.
+full="--tokenizer bpe --vocab 300 --dropout 0.1 --eval-every 2 --weight-decay 0.2 --warmup 1"
+# shellcheck disable=SC2086
+straight=$(weights $full --threads 1)
+# shellcheck disable=SC2086
+[ "$(weights $full --threads 2 --checkpoint bpe --checkpoint-every 2 2>err)" = "$straight" ] || fail "$full: threads differ: $(cat err)"
+rm -r bpe/step-000004
+# shellcheck disable=SC2086
+[ "$(weights $full --checkpoint bpe --checkpoint-every 2 2>err)" = "$straight" ] || fail "$full: resumed to other weights"
+grep -q 'step 2' err || fail "$full: did not resume: $(cat err)"
+# shellcheck disable=SC2086
+"$lm" --data text --steps 4 --slots 3 --width 32 --heads 2 $full >out
+[ "$(grep -c '^eval ' out)" = 3 ] || fail "not three evaluations: $(cat out)"
+grep -q '^eval after step 2: loss [0-9.]* on [0-9]* held-out windows' out || fail "no evaluation: $(cat out)"
+for option in "--dropout 0.2" "--eval-every 3" "--held-out 7" "--vocab 301"; do
+    # shellcheck disable=SC2086
+    weights $full $option --checkpoint bpe 2>err >other
+    grep -q 'step-000004: skipped, a checkpoint of another run' err || fail "$option: resumed another run: $(cat err)"
+done
+"$lm" --generate 20 --checkpoint bpe --prompt 12 --seed 4 --top-k 5 >out
+[ "$(head -c 2 out)" = 12 ] || fail "the text does not begin with the prompt: $(cat out)"
+"$lm" --generate 20 --checkpoint bpe --prompt 12 --seed 4 --top-k 5 | cmp - out || fail "another text by the same seed"
+refused 1 'nothing: no checkpoint there; train with --checkpoint nothing' "$lm" --generate 5 --checkpoint nothing
+for shard in bpe/step-000004/*.safetensors; do truncate -s -1 "$shard"; done
+"$lm" --generate 20 --checkpoint bpe >out 2>err || fail "no text by the older checkpoint: $(cat err)"
+grep -q 'step-000004.*; trying an older checkpoint' err || fail "does not say which is damaged: $(cat err)"
+
 "$lm" --help | grep -q '^example: ' || fail "--help has no example"
 
 refused 1 'missing: cannot open: No such file or directory; give --data' "$lm" --data missing
 refused 1 'not a file' "$lm" --data .
 printf short >short
-refused 1 'short: 5 bytes is too short for --context 64' "$lm" --data short
+refused 1 'short: 5 tokens to train on are too few for --context 64' "$lm" --data short
+refused 1 'text: --held-out 2 % are 277 tokens, too few for --context 300' "$lm" --data text --context 300 --held-out 2 --eval-every 1
+refused 1 'text: the text has pairs for ' "$lm" --data text --tokenizer bpe --vocab 60000
 refused 1 '--heads 5: must divide --width 96' "$lm" --data text --heads 5
 refused 1 '--threads 3: use 1 to --parts 2' "$lm" --data text --threads 3
 refused 1 'SHOAL_STEPS=many' env SHOAL_STEPS=many "$lm" --data text
 refused 1 'SHOAL_SLOTS=99999999999' env SHOAL_SLOTS=99999999999 "$lm" --data text
 refused 2 '--data FILE is needed' "$lm"
+refused 2 '--vocab "70000": give a whole number from 256 to 65536' "$lm" --data text --tokenizer bpe --vocab 70000
 refused 2 '--widht: unknown option' "$lm" --data text --widht 3
 
 refused 1 'give one file to write' "$text_sh"

@@ -108,6 +108,26 @@ float *model_head(const struct model *model, float *flat)
     return flat + model->tensors[after_layers(model) + 2].offset;
 }
 
+uint32_t model_stages(const struct model *model)
+{
+    return model->config.layers + 2;
+}
+
+void model_stage(const struct model *model, uint32_t stage, size_t *ret_first, size_t *ret_count)
+{
+    uint32_t layers = model->config.layers, first = 0, end = TENSOR_LAYERS; /* tensors */
+    if (stage == 0) {
+        first = after_layers(model);
+        end = model->tensor_count;
+    } else if (stage <= layers) {
+        first = TENSOR_LAYERS + (layers - stage) * LAYER_TENSORS;
+        end = first + LAYER_TENSORS;
+    }
+    const struct model_tensor *last = &model->tensors[end - 1];
+    *ret_first = model->tensors[first].offset;
+    *ret_count = last->offset + last->count - *ret_first;
+}
+
 static uint64_t mix(uint64_t value)
 {
     value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -69,6 +69,12 @@ struct model {
 bool model_build(struct model *ret_model, const struct model_config *config,
                  struct error *ret_error) WARN_UNUSED;
 
+/* Weight decay is for matrices, not for biases and norms. */
+static inline bool model_decays(const struct model_tensor *tensor)
+{
+    return tensor->dims == 2;
+}
+
 /* Where a tensor lies in `flat` (weights, a gradient, a moment): same places in each. */
 float *model_tokens(const struct model *model, float *flat);
 float *model_positions(const struct model *model, float *flat);
@@ -76,6 +82,12 @@ float *model_layer(const struct model *model, float *flat, uint32_t layer, enum 
 float *model_norm_weight(const struct model *model, float *flat);
 float *model_norm_bias(const struct model *model, float *flat);
 float *model_head(const struct model *model, float *flat);
+
+/* The parameters in the order in which a backward pass is done with them, as runs of the flat
+ * buffer: the last norm and an untied head; the layers from the last to the first; the embeddings
+ * (and with them a tied head). stage < model_stages(). */
+uint32_t model_stages(const struct model *model);
+void model_stage(const struct model *model, uint32_t stage, size_t *ret_first, size_t *ret_count);
 
 void model_init(const struct model *model, uint64_t seed, float *ret_params);
 

@@ -26,10 +26,13 @@ static void test_defaults(void **state)
     assert_int_equal(parse("--data f", &options, NULL), OPTIONS_RUN);
     assert_string_equal(options.data, "f");
     assert_int_equal(options.model.vocabulary, 256);
+    assert_int_equal(options.held_out_percent, 0);
+    assert_true(options.adamw.warmup_steps == ADAMW_WARMUP_AUTO);
+    assert_true(options.dropout == 0);
     assert_true(options.model.tied);
     assert_int_equal(options.steps, 0); /* the environment decides */
     assert_int_equal(options.slots, 0);
-    assert_int_equal(options.slot.threads, 1);
+    assert_int_equal(options.threads, 1);
 }
 
 static void test_all(void **state)
@@ -49,17 +52,42 @@ static void test_all(void **state)
     line =
         "--data f --batch 6 --parts 3 --threads 2 --lr 0.5 --seed 18446744073709551615 --sample 5";
     assert_int_equal(parse(line, &options, NULL), OPTIONS_RUN);
-    assert_int_equal(options.slot.batch, 6);
-    assert_int_equal(options.slot.parts, 3);
-    assert_int_equal(options.slot.threads, 2);
-    assert_true(options.rate == 0.5f);
+    assert_int_equal(options.batch, 6);
+    assert_int_equal(options.parts, 3);
+    assert_int_equal(options.threads, 2);
+    assert_true(options.adamw.peak_rate == 0.5f);
     assert_true(options.seed == UINT64_MAX);
-    assert_int_equal(options.sample_bytes, 5);
+    assert_int_equal(options.sample_count, 5);
     line = "--data f --checkpoint c --checkpoint-every 20 --report 3";
     assert_int_equal(parse(line, &options, NULL), OPTIONS_RUN);
     assert_string_equal(options.checkpoint, "c");
     assert_int_equal(options.checkpoint_every, 20);
     assert_int_equal(options.report_every, 3);
+}
+
+static void test_learning_and_text(void **state)
+{
+    (void)state;
+    struct lm_options options;
+    assert_int_equal(parse("--data f --tokenizer bpe --vocab 300 --eval-every 7", &options, NULL),
+                     OPTIONS_RUN);
+    assert_int_equal(options.model.vocabulary, 300);
+    assert_int_equal(options.eval_every, 7);
+    assert_int_equal(options.held_out_percent, 5);
+    const char *line = "--data f --warmup 9 --lr-end 0 --beta1 0.8 --beta2 0.99 --weight-decay 0 "
+                       "--clip 0 --dropout 0.1";
+    assert_int_equal(parse(line, &options, NULL), OPTIONS_RUN);
+    assert_int_equal(options.adamw.warmup_steps, 9);
+    assert_true(options.adamw.final_share == 0 && options.adamw.beta1 == 0.8f);
+    assert_true(options.adamw.beta2 == 0.99f && options.adamw.decay == 0);
+    assert_true(options.adamw.clip == 0 && options.dropout == 0.1);
+    line = "--generate 40 --checkpoint c --prompt And --temperature 1.5 --top-k 8 --seed 3";
+    assert_int_equal(parse(line, &options, NULL), OPTIONS_RUN);
+    assert_int_equal(options.generate.count, 40);
+    assert_string_equal(options.generate.prompt, "And");
+    assert_true(options.generate.temperature == 1.5f);
+    assert_int_equal(options.generate.top_k, 8);
+    assert_int_equal(options.generate.seed, 3);
 }
 
 static void test_help(void **state)
@@ -89,6 +117,15 @@ static void test_wrong(void **state)
         {"--data f --lr 0", "--lr \"0\": give a number above 0 and at most 1"},
         {"--data f --lr nan", "--lr \"nan\": give a number above 0 and at most 1"},
         {"--data f --lr 1e", "--lr \"1e\": give a number above 0 and at most 1"},
+        {"--data f --dropout 1", "--dropout \"1\": give a number from 0 to 0.9"},
+        {"--data f --tokenizer words", "--tokenizer \"words\": give bytes or bpe"},
+        {"--data f --vocab 300",
+         "--vocab is the size that --tokenizer bpe learns; bytes are always 256"},
+        {"--data f --tokenizer bpe --vocab 70000",
+         "--vocab \"70000\": give a whole number from 256 to 65536"},
+        {"--data f --eval-every 5 --held-out 0",
+         "--eval-every with --held-out 0: nothing to evaluate on"},
+        {"--generate 10", "--generate needs --checkpoint DIR; see --help"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct lm_options options;
@@ -122,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_all),
+        cmocka_unit_test(test_learning_and_text),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_models_that_cannot_be),

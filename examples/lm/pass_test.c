@@ -1,5 +1,5 @@
 /* The backward pass against finite differences, for every tensor of a tiny model, with a tied and
- * with an untied head; and that a position does not see what comes after it. */
+ * with an untied head, with dropout and without; and that a position does not see what comes after it. */
 #include "base/mem.h"
 #include "ops.h"
 #include "pass.h"
@@ -14,9 +14,10 @@ struct fixture {
     struct pass *pass;
     float params[PARAMS_MAX], gradient[PARAMS_MAX], moved[PARAMS_MAX];
     uint16_t sequences[SEQUENCES * (CONTEXT + 1)];
+    struct pass_noise noise;
 };
 
-static void open_fixture(struct fixture *fixture, bool tied)
+static void open_fixture(struct fixture *fixture, bool tied, double dropout)
 {
     const struct model_config config = {.layers = 2,
                                         .width = 8,
@@ -34,14 +35,17 @@ static void open_fixture(struct fixture *fixture, bool tied)
         fixture->params[i] += counter_uniform(3, 1000, i) - 0.5f;
     for (size_t i = 0; i < sizeof fixture->sequences / sizeof fixture->sequences[0]; i++)
         fixture->sequences[i] = (uint16_t)(counter_bits(3, 1001, i) % VOCABULARY);
-    memset(fixture->gradient, 0, sizeof fixture->gradient);
-    (void)pass_forward(fixture->pass, fixture->params, fixture->sequences, SEQUENCES);
-    pass_backward(fixture->pass, 1.0f, fixture->gradient);
+    fixture->noise = (struct pass_noise){dropout_of(dropout), 77, 4};
+    memset(fixture->gradient, 0x5a, sizeof fixture->gradient); /* set, whatever was there */
+    (void)pass_forward(fixture->pass, fixture->params, fixture->sequences, SEQUENCES,
+                       &fixture->noise);
+    pass_backward(fixture->pass, 1.0f, fixture->gradient, NULL);
 }
 
 static double loss_at(struct fixture *fixture)
 {
-    return pass_forward(fixture->pass, fixture->moved, fixture->sequences, SEQUENCES);
+    return pass_forward(fixture->pass, fixture->moved, fixture->sequences, SEQUENCES,
+                        &fixture->noise);
 }
 
 /* Slope of the loss along `direction` (NULL: along element `element` alone) inside one tensor. */
@@ -87,10 +91,10 @@ static void check_tensor(struct fixture *fixture, const struct model_tensor *ten
     }
 }
 
-static void check_model(bool tied)
+static void check_model(bool tied, double dropout)
 {
     static struct fixture fixture;
-    open_fixture(&fixture, tied);
+    open_fixture(&fixture, tied, dropout);
     assert_int_equal(fixture.model.tensor_count, 2 + 2 * LAYER_TENSORS + (tied ? 2 : 3));
     for (uint32_t t = 0; t < fixture.model.tensor_count; t++) {
         const struct model_tensor *tensor = &fixture.model.tensors[t];
@@ -103,13 +107,20 @@ static void check_model(bool tied)
 static void test_gradient_tied(void **state)
 {
     (void)state;
-    check_model(true);
+    check_model(true, 0);
+}
+
+static void test_gradient_with_dropout(void **state)
+{
+    (void)state;
+    check_model(true, 0.2);
+    check_model(false, 0.4);
 }
 
 static void test_gradient_untied(void **state)
 {
     (void)state;
-    check_model(false);
+    check_model(false, 0);
 }
 
 /* The bias of the keys adds the same to all scores of a row, which softmax ignores: its gradient is
@@ -118,7 +129,7 @@ static void test_gradient_of_qkv_bias(void **state)
 {
     (void)state;
     static struct fixture fixture;
-    open_fixture(&fixture, true);
+    open_fixture(&fixture, true, 0);
     for (uint32_t t = 0; t < fixture.model.tensor_count; t++) {
         const struct model_tensor *tensor = &fixture.model.tensors[t];
         if (strstr(tensor->name, "qkv.bias") == NULL) continue;
@@ -132,26 +143,109 @@ static void test_gradient_of_qkv_bias(void **state)
     pass_free(fixture.pass);
 }
 
+/* No position looks at what comes after it; also with rows in several blocks. */
+static void check_causal(uint32_t context)
+{
+    static struct model model;
+    const struct model_config config = {.layers = 2,
+                                        .width = 8,
+                                        .heads = 2,
+                                        .context = context,
+                                        .vocabulary = VOCABULARY,
+                                        .tied = true};
+    assert_true(model_build(&model, &config, NULL));
+    struct pass *pass = pass_make(&model, 2, NULL);
+    float *params = mem_alloc(model.param_count * sizeof *params);
+    float *before = mem_alloc((size_t)context * VOCABULARY * sizeof *before);
+    uint16_t *sequences = mem_alloc(2 * (context + 1) * sizeof *sequences);
+    assert_true(pass != NULL && params != NULL && before != NULL && sequences != NULL);
+    for (size_t i = 0; i < model.param_count; i++) params[i] = counter_uniform(3, 1000, i) - 0.5f;
+    for (size_t i = 0; i < 2 * (context + 1); i++)
+        sequences[i] = (uint16_t)(counter_bits(3, 1001, i) % VOCABULARY);
+    for (uint32_t cut = 0; cut < context; cut += 1 + context / 7) {
+        size_t row = VOCABULARY * sizeof *before;
+        pass_logits(pass, params, sequences, 2);
+        for (uint32_t t = 0; t < context; t++)
+            memcpy(before + t * VOCABULARY, pass_row(pass, 1, t), row);
+        for (uint32_t t = cut + 1; t < context; t++) {
+            uint16_t *token = &sequences[context + 1 + t];
+            *token = (uint16_t)((*token + 1) % VOCABULARY);
+        }
+        pass_logits(pass, params, sequences, 2);
+        for (uint32_t t = 0; t <= cut; t++)
+            assert_memory_equal(before + t * VOCABULARY, pass_row(pass, 1, t), row);
+        for (uint32_t t = cut + 1; t < context; t++)
+            assert_true(memcmp(before + t * VOCABULARY, pass_row(pass, 1, t), row) != 0);
+    }
+    mem_free(sequences);
+    mem_free(before);
+    mem_free(params);
+    pass_free(pass);
+}
+
 static void test_later_tokens_change_nothing_before(void **state)
 {
     (void)state;
+    check_causal(CONTEXT);
+    check_causal(2 * HEAD_BLOCK + 9);
+}
+
+/* The choice belongs to the sequence of the slot, not to the pass that computes it. */
+static void test_dropout_follows_the_sequence(void **state)
+{
+    (void)state;
     static struct fixture fixture;
-    open_fixture(&fixture, true);
-    float before[CONTEXT][VOCABULARY];
-    for (uint32_t cut = 0; cut < CONTEXT; cut++) {
-        (void)pass_forward(fixture.pass, fixture.params, fixture.sequences, SEQUENCES);
-        for (uint32_t t = 0; t <= cut; t++)
-            memcpy(before[t], pass_probabilities(fixture.pass, 1, t), sizeof before[t]);
-        for (uint32_t t = cut + 1; t < CONTEXT; t++) {
-            uint16_t *token = &fixture.sequences[CONTEXT + 1 + t];
-            *token = (uint16_t)((*token + 1) % VOCABULARY);
-        }
-        (void)pass_forward(fixture.pass, fixture.params, fixture.sequences, SEQUENCES);
-        for (uint32_t t = 0; t <= cut; t++)
-            assert_memory_equal(before[t], pass_probabilities(fixture.pass, 1, t),
-                                sizeof before[t]);
+    open_fixture(&fixture, true, 0.3);
+    double parts = 0, plain;
+    double together =
+        pass_forward(fixture.pass, fixture.params, fixture.sequences, SEQUENCES, &fixture.noise);
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        struct pass_noise noise = fixture.noise;
+        noise.first_sequence += i;
+        parts += pass_forward(fixture.pass, fixture.params, fixture.sequences + i * (CONTEXT + 1),
+                              1, &noise);
     }
+    assert_float_equal(parts, together, 1e-4);
+    plain = pass_forward(fixture.pass, fixture.params, fixture.sequences, SEQUENCES, NULL);
+    assert_true(fabs(plain - together) > 1e-2);
+    fixture.noise.key++;
+    assert_true(fabs(pass_forward(fixture.pass, fixture.params, fixture.sequences, SEQUENCES,
+                                  &fixture.noise) -
+                     together) > 1e-2);
     pass_free(fixture.pass);
+}
+
+struct told {
+    const struct model *model;
+    size_t elements;
+    uint32_t stages;
+};
+
+static void note_stage(void *context, uint32_t stage)
+{
+    struct told *told = context;
+    size_t first, count;
+    assert_int_equal(stage, told->stages);
+    model_stage(told->model, stage, &first, &count);
+    assert_true(count > 0 && first + count <= told->model->param_count);
+    told->elements += count;
+    told->stages++;
+}
+
+static void test_stages_cover_the_gradient(void **state)
+{
+    (void)state;
+    static struct fixture fixture;
+    for (int tied = 0; tied < 2; tied++) {
+        open_fixture(&fixture, tied == 1, 0);
+        struct told told = {.model = &fixture.model};
+        const struct pass_watch watch = {note_stage, &told};
+        (void)pass_forward(fixture.pass, fixture.params, fixture.sequences, SEQUENCES, NULL);
+        pass_backward(fixture.pass, 1.0f, fixture.gradient, &watch);
+        assert_int_equal(told.stages, model_stages(&fixture.model));
+        assert_int_equal(told.elements, fixture.model.param_count);
+        pass_free(fixture.pass);
+    }
 }
 
 static void test_out_of_memory(void **state)
@@ -184,8 +278,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradient_tied),
         cmocka_unit_test(test_gradient_untied),
+        cmocka_unit_test(test_gradient_with_dropout),
         cmocka_unit_test(test_gradient_of_qkv_bias),
         cmocka_unit_test(test_later_tokens_change_nothing_before),
+        cmocka_unit_test(test_dropout_follows_the_sequence),
+        cmocka_unit_test(test_stages_cover_the_gradient),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,75 +1,104 @@
 #include "slot.h"
 #include "base/mem.h"
-#include "ops.h"
 #include "pass.h"
-#include <pthread.h>
-#include <string.h>
+#include <stdatomic.h>
 
 struct part {
+    struct slot *slot;
     struct pass *pass;
     float *gradient; /* own buffer; NULL for the first part, which writes the caller's */
     uint32_t first, count;
+    bool on_caller; /* computed on the caller's thread in this round */
     double loss_sum;
+};
+
+/* A run of the gradient on its way: counted by parts that are done with it; whoever comes last adds
+ * them up and marks it. */
+struct stage {
+    atomic_uint parts_done;
+    atomic_bool added;
 };
 
 struct slot {
     const struct model *model;
+    struct crew *crew;
     struct slot_options options;
     struct part parts[SLOT_PARTS_MAX];
-    /* the work at hand, set before `round` is raised */
+    struct stage *stages;
+    /* the work at hand */
     const float *params;
     const uint16_t *sequences;
     float *gradient;
-    /* threads 1 .. threads-1 wait for a new round, under the lock */
-    pthread_mutex_t lock;
-    pthread_cond_t started, finished;
-    uint64_t round;
-    uint32_t running;
-    bool closing, lock_made;
-    struct helper {
-        struct slot *slot;
-        uint32_t index;
-        pthread_t thread;
-        bool started;
-    } helpers[SLOT_PARTS_MAX];
+    uint64_t noise_key;
+    uint32_t loss_count; /* of slot_loss() */
+    const struct slot_watch *watch;
+    uint32_t told; /* stages that the watch was told of */
 };
 
-static void compute_part(const struct slot *slot, uint32_t index, struct part *part)
+static float *part_gradient(const struct slot *slot, uint32_t index)
 {
-    const struct model_config *config = &slot->model->config;
-    float *gradient = index == 0 ? slot->gradient : part->gradient;
-    if (index != 0) memset(gradient, 0, slot->model->param_count * sizeof *gradient);
-    part->loss_sum =
-        pass_forward(part->pass, slot->params,
-                     slot->sequences + (size_t)part->first * (config->context + 1), part->count);
-    float positions = (float)slot->options.batch * (float)config->context;
-    pass_backward(part->pass, 1.0f / positions, gradient);
+    return index == 0 ? slot->gradient : slot->parts[index].gradient;
 }
 
-static void compute_share(struct slot *slot, uint32_t thread)
+/* Always in the order of the parts. */
+static void add_parts(struct slot *slot, uint32_t stage)
 {
-    for (uint32_t i = thread; i < slot->options.parts; i += slot->options.threads)
-        compute_part(slot, i, &slot->parts[i]);
+    size_t first, count;
+    model_stage(slot->model, stage, &first, &count);
+    for (uint32_t i = 1; i < slot->options.parts; i++)
+        add_rows(count, part_gradient(slot, i) + first, slot->gradient + first);
 }
 
-static void *helper_run(void *argument)
+static void tell_watch(struct slot *slot)
 {
-    struct helper *helper = argument;
-    struct slot *slot = helper->slot;
-    uint64_t seen = 0;
-    for (;;) {
-        (void)pthread_mutex_lock(&slot->lock); /* a plain mutex: cannot fail */
-        while (slot->round == seen && !slot->closing)
-            (void)pthread_cond_wait(&slot->started, &slot->lock);
-        bool closing = slot->closing;
-        seen = slot->round;
-        (void)pthread_mutex_unlock(&slot->lock);
-        if (closing) return NULL;
-        compute_share(slot, helper->index);
-        (void)pthread_mutex_lock(&slot->lock);
-        slot->running--;
-        (void)pthread_cond_signal(&slot->finished);
-        (void)pthread_mutex_unlock(&slot->lock);
+    for (; slot->watch != NULL && slot->told < model_stages(slot->model); slot->told++) {
+        if (!atomic_load(&slot->stages[slot->told].added)) return;
+        size_t first, count;
+        model_stage(slot->model, slot->told, &first, &count);
+        slot->watch->ready(slot->watch->context, first, count);
+    }
+}
+
+static void stage_done(void *context, uint32_t stage)
+{
+    struct part *part = context;
+    struct slot *slot = part->slot;
+    if (atomic_fetch_add(&slot->stages[stage].parts_done, 1) + 1 == slot->options.parts) {
+        add_parts(slot, stage);
+        atomic_store(&slot->stages[stage].added, true);
+    }
+    if (part->on_caller) tell_watch(slot);
+}
+
+static void compute_share(void *context, uint32_t member)
+{
+    struct slot *slot = context;
+    size_t length = slot->model->config.context + 1;
+    float positions = (float)slot->options.batch * (float)slot->model->config.context;
+    for (uint32_t i = member; i < slot->options.parts; i += crew_count(slot->crew)) {
+        struct part *part = &slot->parts[i];
+        struct pass_noise noise = {slot->options.dropout, slot->noise_key, part->first};
+        struct pass_watch watch = {stage_done, part};
+        part->on_caller = member == 0;
+        part->loss_sum = pass_forward(part->pass, slot->params,
+                                      slot->sequences + part->first * length, part->count, &noise);
+        pass_backward(part->pass, 1.0f / positions, part_gradient(slot, i), &watch);
+    }
+}
+
+static void loss_share(void *context, uint32_t member)
+{
+    struct slot *slot = context;
+    size_t length = slot->model->config.context + 1;
+    for (uint32_t i = member; i < slot->options.parts; i += crew_count(slot->crew)) {
+        struct part *part = &slot->parts[i];
+        uint32_t count = slot->loss_count <= part->first ? 0 : slot->loss_count - part->first;
+        if (count > part->count) count = part->count;
+        part->loss_sum = 0;
+        if (count > 0)
+            part->loss_sum =
+                pass_forward(part->pass, slot->params, slot->sequences + part->first * length,
+                             count, NULL /* no dropout */);
     }
 }
 
@@ -78,6 +107,7 @@ static bool make_parts(struct slot *slot, struct error *ret_error)
     uint32_t first = 0;
     for (uint32_t i = 0; i < slot->options.parts; i++) {
         struct part *part = &slot->parts[i];
+        part->slot = slot;
         part->first = first;
         part->count = (slot->options.batch - first) / (slot->options.parts - i);
         first += part->count;
@@ -88,38 +118,16 @@ static bool make_parts(struct slot *slot, struct error *ret_error)
         if (part->gradient == NULL)
             return error_set(ret_error, "out of memory for a gradient: use a smaller --width");
     }
-    return true;
-}
-
-static bool start_helpers(struct slot *slot, struct error *ret_error)
-{
-    (void)pthread_mutex_init(&slot->lock, NULL); /* cannot fail with default attributes on Linux */
-    (void)pthread_cond_init(&slot->started, NULL);
-    (void)pthread_cond_init(&slot->finished, NULL);
-    slot->lock_made = true;
-    for (uint32_t i = 1; i < slot->options.threads; i++) {
-        struct helper *helper = &slot->helpers[i];
-        *helper = (struct helper){.slot = slot, .index = i};
-        int failed = pthread_create(&helper->thread, NULL, helper_run, helper);
-        if (failed != 0)
-            return error_set(ret_error, "cannot start a thread: %s; use fewer --threads",
-                             error_errno(failed));
-        helper->started = true;
-    }
-    return true;
+    slot->stages = mem_zalloc(model_stages(slot->model), sizeof *slot->stages);
+    return slot->stages != NULL || error_set(ret_error, "out of memory");
 }
 
 struct slot *slot_make(const struct model *model, const struct slot_options *options,
-                       struct error *ret_error)
+                       struct crew *crew, struct error *ret_error)
 {
     if (options->parts < 1 || options->parts > SLOT_PARTS_MAX || options->parts > options->batch) {
         (void)error_set(ret_error, "--parts %u: use 1 to %d, and at most --batch %u",
                         options->parts, SLOT_PARTS_MAX, options->batch);
-        return NULL;
-    }
-    if (options->threads < 1 || options->threads > options->parts) {
-        (void)error_set(ret_error, "--threads %u: use 1 to --parts %u", options->threads,
-                        options->parts);
         return NULL;
     }
     struct slot *slot = mem_zalloc(1, sizeof *slot);
@@ -128,60 +136,55 @@ struct slot *slot_make(const struct model *model, const struct slot_options *opt
         return NULL;
     }
     slot->model = model;
+    slot->crew = crew;
     slot->options = *options;
-    if (make_parts(slot, ret_error) && start_helpers(slot, ret_error)) return slot;
+    if (make_parts(slot, ret_error)) return slot;
     slot_free(slot);
     return NULL;
-}
-
-static void stop_helpers(struct slot *slot)
-{
-    (void)pthread_mutex_lock(&slot->lock);
-    slot->closing = true;
-    (void)pthread_cond_broadcast(&slot->started);
-    (void)pthread_mutex_unlock(&slot->lock);
-    for (uint32_t i = 1; i < slot->options.threads; i++)
-        if (slot->helpers[i].started) (void)pthread_join(slot->helpers[i].thread, NULL);
-    (void)pthread_cond_destroy(&slot->finished);
-    (void)pthread_cond_destroy(&slot->started);
-    (void)pthread_mutex_destroy(&slot->lock);
 }
 
 void slot_free(struct slot *slot)
 {
     if (slot == NULL) return;
-    if (slot->lock_made) stop_helpers(slot);
     for (uint32_t i = 0; i < slot->options.parts; i++) {
         pass_free(slot->parts[i].pass);
         mem_free(slot->parts[i].gradient);
     }
+    mem_free(slot->stages);
     mem_free(slot);
 }
 
-static void run_all(struct slot *slot)
+static double sum_of_losses(const struct slot *slot)
 {
-    (void)pthread_mutex_lock(&slot->lock);
-    slot->round++;
-    slot->running = slot->options.threads - 1;
-    (void)pthread_cond_broadcast(&slot->started);
-    (void)pthread_mutex_unlock(&slot->lock);
-    compute_share(slot, 0);
-    (void)pthread_mutex_lock(&slot->lock);
-    while (slot->running > 0) (void)pthread_cond_wait(&slot->finished, &slot->lock);
-    (void)pthread_mutex_unlock(&slot->lock);
+    double sum = 0;
+    for (uint32_t i = 0; i < slot->options.parts; i++) sum += slot->parts[i].loss_sum;
+    return sum;
 }
 
 float slot_compute(struct slot *slot, const float *params, const uint16_t *sequences,
-                   float *gradient)
+                   uint64_t noise_key, float *gradient, const struct slot_watch *watch)
 {
     slot->params = params;
     slot->sequences = sequences;
+    slot->noise_key = noise_key;
     slot->gradient = gradient;
-    run_all(slot);
-    double loss_sum = 0;
-    for (uint32_t i = 0; i < slot->options.parts; i++) {
-        loss_sum += slot->parts[i].loss_sum;
-        if (i > 0) add_rows(slot->model->param_count, slot->parts[i].gradient, gradient);
+    slot->watch = watch;
+    slot->told = 0;
+    for (uint32_t i = 0; i < model_stages(slot->model); i++) {
+        atomic_store(&slot->stages[i].parts_done, 0);
+        atomic_store(&slot->stages[i].added, false);
     }
-    return (float)(loss_sum / ((double)slot->options.batch * slot->model->config.context));
+    crew_run(slot->crew, compute_share, slot);
+    tell_watch(slot);
+    double positions = (double)slot->options.batch * slot->model->config.context;
+    return (float)(sum_of_losses(slot) / positions);
+}
+
+double slot_loss(struct slot *slot, const float *params, const uint16_t *sequences, uint32_t count)
+{
+    slot->params = params;
+    slot->sequences = sequences;
+    slot->loss_count = count;
+    crew_run(slot->crew, loss_share, slot);
+    return sum_of_losses(slot);
 }

@@ -4,9 +4,11 @@
 #include <string.h>
 #include <xxhash.h>
 
+static const float EVAL_SCALE = 0x1p-40f;
+
 static bool allocate(struct trainer *trainer, struct error *ret_error)
 {
-    size_t count = trainer->model.param_count, context = trainer->model.config.context;
+    size_t count = trainer->model.param_count + 1, context = trainer->model.config.context;
     trainer->params = mem_alloc(count * sizeof *trainer->params);
     trainer->mean = mem_zalloc(count, sizeof *trainer->mean);
     trainer->variance = mem_zalloc(count, sizeof *trainer->variance);
@@ -17,21 +19,46 @@ static bool allocate(struct trainer *trainer, struct error *ret_error)
     return error_set(ret_error, "out of memory for %zu parameters: use a smaller --width", count);
 }
 
-bool trainer_open(struct trainer *ret_trainer, const struct lm_options *options, uint64_t steps,
+static bool make_workers(struct trainer *trainer, const struct lm_options *options,
+                         struct error *ret_error)
+{
+    if (options->threads > options->parts)
+        return error_set(ret_error, "--threads %u: use 1 to --parts %u", options->threads,
+                         options->parts);
+    trainer->crew = crew_make(options->threads, ret_error);
+    if (trainer->crew == NULL) return false;
+    const struct slot_options slot = {
+        .batch = options->batch, .parts = options->parts, .dropout = dropout_of(options->dropout)};
+    trainer->slot = slot_make(&trainer->model, &slot, trainer->crew, ret_error);
+    return trainer->slot != NULL;
+}
+
+/* As many windows as the slots have samples, or all there are. */
+static uint32_t windows_to_evaluate(const struct trainer *trainer)
+{
+    uint64_t windows = trainer->data.held_out.window_count;
+    uint64_t most = (uint64_t)trainer->slots * trainer->batch;
+    return (uint32_t)(windows < most ? windows : most);
+}
+
+bool trainer_open(struct trainer *ret_trainer, const struct lm_options *options,
                   struct error *ret_error)
 {
-    *ret_trainer = (struct trainer){.batch = options->slot.batch};
+    *ret_trainer = (struct trainer){
+        .batch = options->batch, .slots = options->slots, .eval_every = options->eval_every};
     struct trainer *trainer = ret_trainer;
-    trainer->adamw = adamw_defaults(options->rate, steps);
+    const struct data_options data = {.context = options->model.context,
+                                      .vocabulary = options->model.vocabulary,
+                                      .held_out_percent = options->held_out_percent,
+                                      .seed = options->seed};
+    trainer->adamw = adamw_of_job(&options->adamw, options->steps);
     if (model_build(&trainer->model, &options->model, ret_error) &&
-        data_open(&trainer->data, options->data, options->model.context, options->seed,
-                  ret_error) &&
-        allocate(trainer, ret_error)) {
-        trainer->slot = slot_make(&trainer->model, &options->slot, ret_error);
-        if (trainer->slot != NULL) {
-            model_init(&trainer->model, options->seed, trainer->params);
-            return true;
-        }
+        data_open(&trainer->data, options->data, &data, ret_error) &&
+        allocate(trainer, ret_error) && make_workers(trainer, options, ret_error)) {
+        trainer->eval_windows = windows_to_evaluate(trainer);
+        model_init(&trainer->model, options->seed, trainer->params);
+        trainer->params[trainer->model.param_count] = 0;
+        return true;
     }
     trainer_close(trainer);
     return false;
@@ -40,6 +67,7 @@ bool trainer_open(struct trainer *ret_trainer, const struct lm_options *options,
 void trainer_close(struct trainer *trainer)
 {
     slot_free(trainer->slot);
+    crew_free(trainer->crew);
     data_close(&trainer->data);
     mem_free(trainer->sequences);
     mem_free(trainer->variance);
@@ -52,30 +80,119 @@ uint64_t trainer_identity(const struct trainer *trainer, const struct lm_options
 {
     const struct model_config *model = &trainer->model.config;
     const struct adamw_options *adamw = &trainer->adamw;
-    const uint64_t counts[] = {model->layers,  model->width,        model->heads,
-                               model->context, model->vocabulary,   model->tied,
-                               trainer->batch, options->slot.parts, options->seed,
-                               adamw->steps,   adamw->warmup_steps};
+    const uint64_t counts[] = {model->layers,
+                               model->width,
+                               model->heads,
+                               model->context,
+                               model->vocabulary,
+                               model->tied,
+                               trainer->batch,
+                               options->parts,
+                               options->seed,
+                               adamw->steps,
+                               adamw->warmup_steps,
+                               dropout_of(options->dropout).threshold,
+                               options->held_out_percent,
+                               options->eval_every};
     const float factors[] = {adamw->peak_rate, adamw->final_share, adamw->beta1, adamw->beta2,
                              adamw->epsilon,   adamw->decay,       adamw->clip};
+    const struct tokenizer *tokenizer = &trainer->data.tokenizer;
     const char *kernels = gemm_kernels();
     uint64_t hash = XXH3_64bits(counts, sizeof counts);
     hash = XXH3_64bits_withSeed(factors, sizeof factors, hash);
     hash = XXH3_64bits_withSeed(kernels, strlen(kernels), hash);
+    hash = XXH3_64bits_withSeed(
+        tokenizer->merges, (tokenizer->vocabulary - TOKENIZER_BYTES) * sizeof *tokenizer->merges,
+        hash);
     hash = XXH3_64bits_withSeed(trainer->data.bytes, trainer->data.count, hash);
     return hash == 0 ? 1 : hash; /* 0 would mean: no identity */
 }
 
-float trainer_compute(struct trainer *trainer, const uint64_t *samples, float *gradient)
+size_t trainer_elements(const struct trainer *trainer)
 {
-    size_t length = trainer->model.config.context + 1;
-    for (uint32_t i = 0; i < trainer->batch; i++)
-        data_sample(&trainer->data, samples[i], trainer->sequences + i * length);
-    return slot_compute(trainer->slot, trainer->params, trainer->sequences, gradient);
+    return trainer->model.param_count + (trainer->eval_every > 0 ? 1 : 0);
 }
 
-void trainer_apply(struct trainer *trainer, uint64_t step, const float *gradient)
+bool trainer_evaluates(const struct trainer *trainer, uint64_t step)
 {
-    adamw_apply(&trainer->model, &trainer->adamw, step, gradient, trainer->params, trainer->mean,
-                trainer->variance);
+    return trainer->eval_every > 0 && step % trainer->eval_every == 0;
+}
+
+float trainer_evaluation(const struct trainer *trainer)
+{
+    return trainer->params[trainer->model.param_count];
+}
+
+/* Sum of the losses of evaluated windows [first, end). They are spread evenly over the text. */
+static double held_out_loss(struct trainer *trainer, uint32_t first, uint32_t end)
+{
+    size_t length = trainer->model.config.context + 1;
+    double sum = 0;
+    while (first < end) {
+        uint32_t count = end - first < trainer->batch ? end - first : trainer->batch;
+        for (uint32_t i = 0; i < count; i++)
+            data_held_out(&trainer->data,
+                          (first + i) * trainer->data.held_out.window_count / trainer->eval_windows,
+                          trainer->sequences + i * length);
+        sum += slot_loss(trainer->slot, trainer->params, trainer->sequences, count);
+        first += count;
+    }
+    return sum;
+}
+
+double trainer_evaluate(struct trainer *trainer)
+{
+    double positions = (double)trainer->eval_windows * trainer->model.config.context;
+    return held_out_loss(trainer, 0, trainer->eval_windows) / positions;
+}
+
+/* A slot's gradient of the evaluation: the mean over slots is the mean loss over all windows. In
+ * other steps the old result, so that the scale of its exact sum stays what it was. */
+static float evaluation_share(struct trainer *trainer, uint64_t step, uint32_t slot)
+{
+    if (!trainer_evaluates(trainer, step)) return EVAL_SCALE * trainer_evaluation(trainer);
+    uint64_t windows = trainer->eval_windows;
+    uint32_t first = (uint32_t)(windows * slot / trainer->slots);
+    uint32_t end = (uint32_t)(windows * (slot + 1) / trainer->slots);
+    double positions = (double)windows * trainer->model.config.context;
+    double mean = held_out_loss(trainer, first, end) / positions;
+    return EVAL_SCALE * (float)(mean * trainer->slots);
+}
+
+float trainer_compute(struct trainer *trainer, const struct trainer_slot *work, float *gradient,
+                      const struct slot_watch *watch)
+{
+    size_t length = trainer->model.config.context + 1, last = trainer->model.param_count;
+    if (trainer->eval_every > 0) gradient[last] = evaluation_share(trainer, work->step, work->slot);
+    for (uint32_t i = 0; i < trainer->batch; i++)
+        data_sample(&trainer->data, work->samples[i], trainer->sequences + i * length);
+    float loss = slot_compute(trainer->slot, trainer->params, trainer->sequences, work->noise_key,
+                              gradient, watch);
+    if (trainer->eval_every > 0 && watch != NULL) watch->ready(watch->context, last, 1);
+    return loss;
+}
+
+struct apply {
+    struct trainer *trainer;
+    struct adamw_scales scales;
+    const float *gradient;
+};
+
+/* A member's share of the elements: each has its bits from its own numbers alone. */
+static void apply_share(void *context, uint32_t member)
+{
+    const struct apply *apply = context;
+    struct trainer *trainer = apply->trainer;
+    size_t count = trainer->model.param_count, members = crew_count(trainer->crew);
+    size_t first = count * member / members, end = count * (member + 1) / members;
+    adamw_apply(&trainer->model, &apply->scales, first, end - first, apply->gradient,
+                trainer->params, trainer->mean, trainer->variance);
+}
+
+void trainer_apply(struct trainer *trainer, uint64_t step, double norm, const float *gradient)
+{
+    struct apply apply = {trainer, adamw_scales(&trainer->adamw, step, norm), gradient};
+    crew_run(trainer->crew, apply_share, &apply);
+    size_t last = trainer->model.param_count;
+    if (trainer_evaluates(trainer, step)) trainer->params[last] = gradient[last] / EVAL_SCALE;
 }

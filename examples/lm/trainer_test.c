@@ -16,9 +16,23 @@ enum { STEPS = 60, SLOTS = 2 };
 static const struct lm_options options = {
     .data = "text",
     .model = {.layers = 1, .width = 32, .heads = 2, .context = 16, .vocabulary = 256, .tied = true},
-    .slot = {.batch = 4, .parts = 2, .threads = 2},
-    .rate = 1e-2f,
+    .batch = 4,
+    .parts = 2,
+    .threads = 2,
+    .adamw = {.peak_rate = 1e-2f,
+              .final_share = 0.1f,
+              .warmup_steps = 12,
+              .beta1 = 0.9f,
+              .beta2 = 0.95f,
+              .epsilon = 1e-8f,
+              .decay = 0.1f,
+              .clip = 1},
+    .dropout = 0.05,
+    .held_out_percent = 10,
+    .eval_every = 10,
     .seed = 5,
+    .steps = STEPS,
+    .slots = SLOTS,
 };
 
 static int make_text(void **state)
@@ -40,7 +54,7 @@ static int remove_text(void **state)
 
 static float train(struct trainer *trainer)
 {
-    size_t count = trainer->model.param_count;
+    size_t count = trainer_elements(trainer);
     float *gradient = mem_alloc(count * sizeof *gradient);
     float *sum = mem_alloc(count * sizeof *sum);
     assert_non_null(gradient);
@@ -52,11 +66,11 @@ static float train(struct trainer *trainer)
         for (uint64_t slot = 0; slot < SLOTS; slot++) {
             uint64_t samples[4];
             for (uint64_t i = 0; i < 4; i++) samples[i] = (step * SLOTS + slot) * 4 + i;
-            memset(gradient, 0, count * sizeof *gradient);
-            loss += trainer_compute(trainer, samples, gradient) / SLOTS;
+            const struct trainer_slot work = {step, (uint32_t)slot, step * 100 + slot, samples};
+            loss += trainer_compute(trainer, &work, gradient, NULL) / SLOTS;
             for (size_t i = 0; i < count; i++) sum[i] += gradient[i] / SLOTS;
         }
-        trainer_apply(trainer, step, sum);
+        trainer_apply(trainer, step, adamw_norm(&trainer->model, sum), sum);
     }
     mem_free(sum);
     mem_free(gradient);
@@ -67,8 +81,8 @@ static void test_learns_with_the_same_bits(void **state)
 {
     (void)state;
     static struct trainer first, second;
-    assert_true(trainer_open(&first, &options, STEPS, NULL));
-    assert_true(trainer_open(&second, &options, STEPS, NULL));
+    assert_true(trainer_open(&first, &options, NULL));
+    assert_true(trainer_open(&second, &options, NULL));
     float loss = train(&first), again = train(&second);
     assert_true(loss < 0.5f); /* from ln 256 = 5.5 */
     assert_memory_equal(&loss, &again, sizeof loss);
@@ -77,12 +91,19 @@ static void test_learns_with_the_same_bits(void **state)
     assert_memory_equal(first.mean, second.mean, bytes);
     assert_memory_equal(first.variance, second.variance, bytes);
 
-    char text[40], same[40];
-    assert_true(generate_text(&first.model, first.params, 1, sizeof text, text, NULL));
-    assert_true(generate_text(&second.model, second.params, 1, sizeof same, same, NULL));
-    assert_memory_equal(text, same, sizeof text);
+    assert_true(trainer_evaluation(&first) > 0);
+    assert_true(trainer_evaluation(&first) < 1); /* the held-out text has the same pattern */
+    assert_true(trainer_evaluation(&first) == trainer_evaluation(&second));
+
+    const struct generate_options sample = {.count = 40, .temperature = 0.8f, .seed = 1};
+    char text[41];
+    FILE *out = fmemopen(text, sizeof text, "w");
+    assert_non_null(out);
+    assert_true(
+        generate_text(&first.model, first.params, &first.data.tokenizer, &sample, out, NULL));
+    assert_int_equal(fclose(out), 0);
     int right = 0;
-    for (size_t i = 0; i + 1 < sizeof text; i++)
+    for (size_t i = 0; i + 1 < 40; i++)
         right += text[i + 1] == (text[i] == 'h' ? '\n' : text[i] == '\n' ? 'a' : text[i] + 1);
     assert_true(right > 30);
     trainer_close(&second);
@@ -93,40 +114,95 @@ static void test_starts_at_even_odds(void **state)
 {
     (void)state;
     static struct trainer trainer;
-    assert_true(trainer_open(&trainer, &options, STEPS, NULL));
-    float *gradient = mem_zalloc(trainer.model.param_count, sizeof *gradient);
+    assert_true(trainer_open(&trainer, &options, NULL));
+    float *gradient = mem_zalloc(trainer_elements(&trainer), sizeof *gradient);
     assert_non_null(gradient);
     const uint64_t samples[4] = {0, 1, 2, 3};
-    assert_float_equal(trainer_compute(&trainer, samples, gradient), log(256), 0.1);
+    const struct trainer_slot work = {.samples = samples};
+    assert_float_equal(trainer_compute(&trainer, &work, gradient, NULL), log(256), 0.1);
     mem_free(gradient);
     trainer_close(&trainer);
 }
 
-static void test_out_of_memory(void **state)
+/* The slots' shares add up to the loss on all windows, and only in the steps meant for it. */
+static void test_evaluation_is_shared(void **state)
 {
     (void)state;
     static struct trainer trainer;
-    uint64_t before = mem_calls();
-    assert_true(trainer_open(&trainer, &options, STEPS, NULL));
-    uint64_t calls = mem_calls() - before;
-    char text[4];
-    before = mem_calls();
-    assert_true(generate_text(&trainer.model, trainer.params, 1, 4, text, NULL));
-    uint64_t generate_calls = mem_calls() - before;
-    for (uint64_t nth = 1; nth <= generate_calls; nth++) {
-        struct error error = {0};
-        mem_fail_at(nth);
-        assert_false(generate_text(&trainer.model, trainer.params, 1, 4, text, &error));
-        assert_non_null(strstr(error.text, "out of memory"));
+    struct lm_options more = options;
+    more.slots = 7;
+    assert_true(trainer_open(&trainer, &more, NULL));
+    assert_int_equal(trainer.eval_windows, 28);
+    size_t last = trainer.model.param_count;
+    float *gradient = mem_zalloc(trainer_elements(&trainer), sizeof *gradient);
+    assert_non_null(gradient);
+    double whole = trainer_evaluate(&trainer), sum = 0;
+    const uint64_t samples[4] = {0, 1, 2, 3};
+    for (uint32_t slot = 0; slot < 7; slot++) {
+        const struct trainer_slot work = {.step = 20, .slot = slot, .samples = samples};
+        (void)trainer_compute(&trainer, &work, gradient, NULL);
+        sum += (double)gradient[last] / 7;
     }
+    gradient[last] = (float)sum;
+    trainer_apply(&trainer, 20, 1, gradient);
+    assert_float_equal(trainer_evaluation(&trainer), whole, 1e-5);
+    gradient[last] = 12;
+    trainer_apply(&trainer, 21, 1, gradient); /* does not evaluate */
+    assert_float_equal(trainer_evaluation(&trainer), whole, 1e-5);
+    mem_free(gradient);
     trainer_close(&trainer);
-    for (uint64_t nth = 1; nth <= calls; nth++) {
-        struct error error = {0};
+}
+
+static void test_identity(void **state)
+{
+    (void)state;
+    static struct trainer trainer;
+    assert_true(trainer_open(&trainer, &options, NULL));
+    uint64_t identity = trainer_identity(&trainer, &options);
+    assert_true(identity == trainer_identity(&trainer, &options));
+    trainer_close(&trainer);
+    struct lm_options others[7];
+    for (int i = 0; i < 7; i++) others[i] = options;
+    others[0].seed++;
+    others[1].dropout = 0.1;
+    others[2].eval_every++;
+    others[3].held_out_percent++;
+    others[4].adamw.decay = 0.2f;
+    others[5].model.vocabulary = 257;
+    others[6].parts = 4;
+    for (int i = 0; i < 7; i++) {
+        assert_true(trainer_open(&trainer, &others[i], NULL));
+        assert_true(identity != trainer_identity(&trainer, &others[i]));
+        trainer_close(&trainer);
+    }
+    others[0] = options;
+    others[0].threads = 1;
+    assert_true(trainer_open(&trainer, &others[0], NULL));
+    assert_true(identity == trainer_identity(&trainer, &others[0]));
+    trainer_close(&trainer);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static struct trainer trainer;
+    struct error error;
+    struct lm_options wrong = options;
+    wrong.threads = 3;
+    assert_false(trainer_open(&trainer, &wrong, &error));
+    assert_string_equal(error.text, "--threads 3: use 1 to --parts 2");
+    for (uint64_t nth = 1; nth <= 200; nth++) {
         mem_fail_at(nth);
-        assert_false(trainer_open(&trainer, &options, STEPS, &error));
+        bool opened = trainer_open(&trainer, &options, &error);
+        mem_fail_at(0);
+        if (opened) {
+            assert_true(nth > 10);
+            trainer_close(&trainer);
+            return;
+        }
         assert_non_null(strstr(error.text, "out of memory"));
     }
-    mem_fail_at(0);
+    fail_msg("200 allocations were not all");
 }
 
 int main(int argc, char **argv)
@@ -137,7 +213,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_learns_with_the_same_bits),
         cmocka_unit_test(test_starts_at_even_odds),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_evaluation_is_shared),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, make_text, remove_text);
 }

@@ -27,7 +27,7 @@
 #ifndef SHOAL_WORKER_LINK_H
 #define SHOAL_WORKER_LINK_H
 
-#include "worker/core/exchange.h"
+#include "worker/core/span.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -83,6 +83,11 @@ struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, s
 bool shoal_next(struct shoal *job,
                 struct shoal_work *ret_work);     /* false: over, see shoal_close() */
 void shoal_submit(struct shoal *job, float loss); /* the gradient asked for is complete */
+/* Optional, inside of a slot: from now on this thread waits for data, or computes again. A stall is
+ * then told as what it is (shoal why); without it the kernel's view of the thread has to do. Taking
+ * the slot counts as computing; submitting it ends whatever was said. */
+enum shoal_phase { SHOAL_PHASE_COMPUTE, SHOAL_PHASE_DATA };
+void shoal_phase(struct shoal *job, enum shoal_phase phase);
 int shoal_close(
     struct shoal *job); /* 0 done or left as told; 1 failed (the sentence went to stderr) */
 

@@ -16,6 +16,12 @@
 
 struct saver;
 
+struct stall_reports { /* report_stall.c: what was looked at and told last */
+    int64_t sampled_us, first_sample_us, first_cpu_us, told_us;
+    uint64_t sampled_sequence, captured_sequence, told_key;
+    bool stack_told;
+};
+
 struct shoal {
     struct job job;
     /* Arrays of the machine; see member_config. */
@@ -32,6 +38,8 @@ struct shoal {
     struct member *member;
     struct net *net; /* NULL: standalone */
     struct status_page *page;
+    struct recorder recorder; /* when there is no page to hold it */
+    struct stall_reports stalls;
     struct saver *saver;  /* NULL: no checkpoints */
     bool can_leave;       /* SIGTERM is ours to handle */
     bool failed;          /* a sentence was printed */
@@ -49,6 +57,7 @@ struct shoal {
 /* report.c, all with the lock held. */
 void report_hello(struct shoal *shoal);
 void report_changes(struct shoal *shoal); /* committed steps, generation, statistics, status page */
+void report_stall(struct shoal *shoal);   /* the same, for who holds the group up */
 void report_checkpoint(struct shoal *shoal, uint64_t step);
 void report_done(struct shoal *shoal);
 void report_take_line(struct shoal *shoal, const char *line);

@@ -1,3 +1,4 @@
+#include "worker/report.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -12,7 +13,7 @@
 
 #define STATS_US INT64_C(1000000)
 
-static void send_json(struct shoal *shoal, json_t *line)
+void report_json(struct shoal *shoal, json_t *line)
 {
     char *text = line == NULL ? NULL : json_dumps(line, JSON_COMPACT);
     if (text != NULL && shoal->net != NULL) net_send_line(shoal->net, text);
@@ -22,17 +23,17 @@ static void send_json(struct shoal *shoal, json_t *line)
 
 void report_hello(struct shoal *shoal)
 {
-    send_json(shoal, json_pack("{s:s, s:s}", "t", "hello", "addr", net_address(shoal->net)));
+    report_json(shoal, json_pack("{s:s, s:s}", "t", "hello", "addr", net_address(shoal->net)));
 }
 
 void report_checkpoint(struct shoal *shoal, uint64_t step)
 {
-    send_json(shoal, json_pack("{s:s, s:I}", "t", "ckpt", "step", (json_int_t)step));
+    report_json(shoal, json_pack("{s:s, s:I}", "t", "ckpt", "step", (json_int_t)step));
 }
 
 void report_done(struct shoal *shoal)
 {
-    send_json(shoal, json_pack("{s:s, s:I}", "t", "done", "step", (json_int_t)shoal->job.steps));
+    report_json(shoal, json_pack("{s:s, s:I}", "t", "done", "step", (json_int_t)shoal->job.steps));
 }
 
 /* Slot s is bit s: the hex digits read from slot 0 on, so "80" of 8 slots is slot 0 alone. */
@@ -71,7 +72,7 @@ static void report_commit(struct shoal *shoal, const struct member_commit *commi
             job_weights_sha256(&shoal->job, shoal->weights_sha256);
         json_object_set_new(line, "weights_sha256", json_string(shoal->weights_sha256));
     }
-    send_json(shoal, line);
+    report_json(shoal, line);
 }
 
 static enum worker_doing doing_of(const struct shoal *shoal)
@@ -82,7 +83,7 @@ static enum worker_doing doing_of(const struct shoal *shoal)
     if (!m->parked) {
         if (shoal->doing == MEMBER_WANT_APPLY) return DOING_APPLY;
         if (shoal->doing == MEMBER_WANT_SAVE) return DOING_CHECKPOINT;
-        return DOING_COMPUTE;
+        return m->waits_for_data ? DOING_DATA : DOING_COMPUTE;
     }
     switch ((enum turn_kind)m->turn.kind) {
     case TURN_SYNC: return DOING_SYNC;
@@ -129,14 +130,15 @@ static void report_stats(struct shoal *shoal)
     shoal->told_stats_us = now_us;
     shoal->told_stats_step = step;
     if (!first)
-        send_json(shoal, json_pack("{s:s, s:f, s:I}", "t", "stats", "tokens_per_s",
-                                   tokens / seconds, "step", (json_int_t)step));
+        report_json(shoal, json_pack("{s:s, s:f, s:I}", "t", "stats", "tokens_per_s",
+                                     tokens / seconds, "step", (json_int_t)step));
 }
 
 void report_changes(struct shoal *shoal)
 {
     struct member *m = shoal->member;
     write_page(shoal);
+    report_stall(shoal);
     struct member_commit commit;
     if (shoal->net == NULL) {
         while (member_take_commit(m, &commit)) {} /* nobody to tell */
@@ -148,9 +150,9 @@ void report_changes(struct shoal *shoal)
     if (m->me != GROUP_NOBODY && m->turn.kind == TURN_COMPUTE &&
         m->turn.generation != shoal->joined_generation) {
         shoal->joined_generation = m->turn.generation;
-        send_json(shoal, json_pack("{s:s, s:I, s:I}", "t", "joined", "generation",
-                                   (json_int_t)m->turn.generation, "step",
-                                   (json_int_t)(m->turn.position / 2)));
+        report_json(shoal, json_pack("{s:s, s:I, s:I}", "t", "joined", "generation",
+                                     (json_int_t)m->turn.generation, "step",
+                                     (json_int_t)(m->turn.position / 2)));
     }
     report_stats(shoal);
 }

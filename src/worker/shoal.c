@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "worker/ckpt_store.h"
 #include "worker/engine.h"
+#include "worker/host.h"
 #include "worker/leave_signal.h"
 #include "worker/saver.h"
 #include <errno.h>
@@ -100,6 +101,7 @@ static void set_up_member(struct shoal *shoal)
         .peak = shoal->peak,
         .state = {shoal->segment, job->tensor_count + 1, state_bytes(job)},
         .shadow = shoal->shadow,
+        .recorder = shoal->page != NULL ? status_recorder(shoal->page) : &shoal->recorder,
     };
     member_init(shoal->member, &config);
     (void)pthread_mutex_init(&shoal->lock, NULL); /* no attributes: cannot fail on Linux */
@@ -248,18 +250,25 @@ static void start_alone(struct shoal *shoal)
     member_peers_settled(shoal->member, true);
 }
 
+static void open_page(struct shoal *shoal)
+{
+    struct error error;
+    const char *path = getenv("SHOAL_STATUS");
+    shoal->page = status_open(path, &error);
+    if (shoal->page == NULL && path != NULL && path[0] != '\0')
+        fprintf(stderr, "%s; going on without it\n", error.text);
+    recorder_init(&shoal->recorder);
+}
+
 static bool start(struct shoal *shoal, const struct shoal_options *options, struct error *ret_error)
 {
     if (!job_init(&shoal->job, options, ret_error)) return false;
     if (!allocate(shoal, ret_error)) return false;
+    open_page(shoal);
     set_up_member(shoal);
     if (!start_saver(shoal, ret_error)) return false;
     shoal->can_leave = leave_signal_catch();
-    struct error page_error;
-    const char *page = getenv("SHOAL_STATUS"), *fd = getenv("SHOAL_AGENT_FD");
-    shoal->page = status_open(page, &page_error);
-    if (shoal->page == NULL && page != NULL && page[0] != '\0')
-        fprintf(stderr, "%s; going on without it\n", page_error.text);
+    const char *fd = getenv("SHOAL_AGENT_FD");
     if (fd != NULL && fd[0] != '\0') return start_network(shoal, fd, ret_error);
     start_alone(shoal);
     return true;
@@ -376,8 +385,17 @@ static void finish_copies(struct shoal *shoal)
     lock(shoal);
 }
 
+void shoal_phase(struct shoal *shoal, enum shoal_phase phase)
+{
+    if (shoal->doing != MEMBER_WANT_COMPUTE) return; /* only a slot has data to wait for */
+    lock(shoal);
+    member_wait_for_data(shoal->member, phase == SHOAL_PHASE_DATA, clock_monotonic_us());
+    (void)pthread_mutex_unlock(&shoal->lock);
+}
+
 bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
 {
+    host_watch();
     lock(shoal);
     if (shoal->can_leave && leave_signal_came()) member_leave(shoal->member);
     if (shoal->doing == MEMBER_WANT_APPLY) member_applied(shoal->member);

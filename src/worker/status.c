@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static_assert(sizeof(struct worker_status) <= STATUS_BYTES, "the page holds the struct");
+static_assert(sizeof(struct worker_status) <= STATUS_RECORDER_AT, "the page holds the struct");
+static_assert(STATUS_RECORDER_AT + sizeof(struct recorder) <= STATUS_BYTES, "and the recorder");
 static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "the sequence is read as an atomic");
 
 struct status_page {
@@ -38,7 +39,15 @@ struct status_page *status_open(const char *path, struct error *ret_error)
         return NULL;
     }
     page->mapped = mapped;
+    recorder_init(status_recorder(page));
     return page;
+}
+
+struct recorder *status_recorder(struct status_page *page)
+{
+    if (page == NULL) return NULL;
+    uint8_t *bytes = (uint8_t *)page->mapped + STATUS_RECORDER_AT;
+    return (struct recorder *)(void *)bytes;
 }
 
 static bool same_facts(const struct worker_status *a, const struct worker_status *b)
@@ -94,9 +103,21 @@ bool status_read(const char *path, struct worker_status *ret_status, struct erro
     return true;
 }
 
+bool status_read_recorder(const char *path, struct recorder *ret_recorder, struct error *ret_error)
+{
+    struct worker_status status; /* tells that the page is of this version */
+    if (!status_read(path, &status, ret_error)) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return error_set(ret_error, "%s: cannot open: %s", path, error_errno(errno));
+    ssize_t got = pread(fd, ret_recorder, sizeof *ret_recorder, STATUS_RECORDER_AT);
+    (void)close(fd); /* read only */
+    if (got == (ssize_t)sizeof *ret_recorder) return true;
+    return error_set(ret_error, "%s: the page is shorter than its recorder", path);
+}
+
 const char *status_phase_name(uint32_t phase)
 {
-    static const char *const names[] = {"unknown", "join",  "sync",       "compute",
-                                        "reduce",  "apply", "checkpoint", "idle"};
+    static const char *const names[] = {"unknown", "join",       "sync", "compute", "reduce",
+                                        "apply",   "checkpoint", "idle", "data"};
     return phase < sizeof names / sizeof names[0] ? names[phase] : names[0];
 }

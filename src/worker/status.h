@@ -4,14 +4,18 @@
  * local driver read it with status_read(). A sequence number guards against reading half a change:
  * odd while the writer is inside. A worker killed inside a change leaves it odd; the page is then
  * returned all the same, with `torn` set.
+ *
+ * Behind it, at STATUS_RECORDER_AT, lies the flight recorder (core/recorder.h), which the worker
+ * writes in place: its newest record may be half written in a worker that died in that instant.
  */
 #ifndef SHOAL_WORKER_STATUS_H
 #define SHOAL_WORKER_STATUS_H
 
 #include "base/error.h"
+#include "worker/core/recorder.h"
 #include <stdint.h>
 
-enum { STATUS_BYTES = 4096, STATUS_VERSION = 1 };
+enum { STATUS_BYTES = 16384, STATUS_RECORDER_AT = 512, STATUS_VERSION = 2 };
 #define STATUS_MAGIC UINT64_C(0x737574617473484c) /* "LHstatus" */
 
 enum worker_doing {
@@ -22,6 +26,7 @@ enum worker_doing {
     DOING_APPLY,
     DOING_CHECKPOINT, /* copying a share, or waiting for the last checkpoint */
     DOING_IDLE,       /* over */
+    DOING_DATA,       /* the program waits for data, it said */
 };
 
 struct worker_status {
@@ -39,11 +44,15 @@ struct status_page; /* the writer's end */
 struct status_page *status_open(const char *path, struct error *ret_error);
 /* Stores what changed; cheap when nothing did. `facts` needs step .. phase filled in. */
 void status_write(struct status_page *page, const struct worker_status *facts);
-void status_close(struct status_page *page); /* the file stays */
+void status_close(struct status_page *page);                /* the file stays */
+struct recorder *status_recorder(struct status_page *page); /* in the page; NULL without one */
 
 /* Reads a page. False and a sentence: no such file, or not a status page. */
 bool status_read(const char *path, struct worker_status *ret_status,
                  struct error *ret_error) WARN_UNUSED;
+/* The recorder of a page, at any time, of a process alive, stopped or dead. */
+bool status_read_recorder(const char *path, struct recorder *ret_recorder,
+                          struct error *ret_error) WARN_UNUSED;
 /* "compute" and so on; "unknown" for values out of range. */
 const char *status_phase_name(uint32_t phase);
 

@@ -184,33 +184,6 @@ static void place_ranks(struct look *look)
     }
 }
 
-/* ---- code divergence ---- */
-
-static void judge_sizes(struct look *look)
-{
-    const struct diagnose_input *input = look->input;
-    uint32_t best = 0, votes = 0, total = 0;
-    uint64_t in = 0;
-    for (uint32_t i = 0; i < input->count; i++) {
-        const struct record_summary *told = &input->rank[i].told;
-        bool here = (look->silent & bit(i)) == 0 && told->phase == RECORD_REDUCE &&
-                    told->step == look->verdict->step && told->bytes != 0;
-        if (here) in |= bit(i);
-    }
-    for (uint32_t i = 0; i < input->count; i++) {
-        if ((in & bit(i)) == 0) continue;
-        uint32_t same = 0;
-        for (uint32_t k = 0; k < input->count; k++)
-            same += (in & bit(k)) != 0 && input->rank[k].told.bytes == input->rank[i].told.bytes;
-        total++;
-        if (same > votes) best = i, votes = same;
-    }
-    if (2 * votes <= total) return; /* no majority to measure by */
-    for (uint32_t i = 0; i < input->count; i++)
-        if ((in & bit(i)) != 0 && input->rank[i].told.bytes != input->rank[best].told.bytes)
-            (void)blame(look, i, DIAGNOSE_DIVERGED); /* room for each */
-}
-
 /* ---- late ones ---- */
 
 static uint32_t group_pace(const struct diagnose_input *input)
@@ -328,6 +301,35 @@ static int64_t link_limit_us(const struct look *look)
     }
     if (usual_us == INT64_MAX) usual_us = LATE_USUAL_US, spread_us = 0;
     return diagnose_limit_us(usual_us, spread_us);
+}
+
+/* Code divergence: they have entered, but not the same. */
+static void judge_collectives(struct look *look)
+{
+    const struct diagnose_input *input = look->input;
+    uint32_t best = 0, votes = 0, total = 0;
+    int64_t limit_us = link_limit_us(look); /* a new turn reaches all within moments */
+    uint64_t in = 0;
+    for (uint32_t i = 0; i < input->count; i++) {
+        const struct record_summary *told = &input->rank[i].told;
+        bool here = (look->silent & bit(i)) == 0 && told->phase == RECORD_REDUCE &&
+                    told->step == look->verdict->step && told->collective != 0;
+        if (here) in |= bit(i);
+    }
+    for (uint32_t i = 0; i < input->count; i++) {
+        if ((in & bit(i)) == 0) continue;
+        uint32_t same = 0;
+        for (uint32_t k = 0; k < input->count; k++)
+            same += (in & bit(k)) != 0 &&
+                    input->rank[k].told.collective == input->rank[i].told.collective;
+        total++;
+        if (same > votes) best = i, votes = same;
+    }
+    if (2 * votes <= total) return; /* no majority to measure by */
+    for (uint32_t i = 0; i < input->count; i++)
+        if ((in & bit(i)) != 0 && in_phase_us(&input->rank[i]) > limit_us &&
+            input->rank[i].told.collective != input->rank[best].told.collective)
+            (void)blame(look, i, DIAGNOSE_DIVERGED); /* room for each */
 }
 
 static bool in_collective(const struct look *look, uint32_t i)
@@ -461,7 +463,7 @@ void diagnose(const struct diagnose_input *input, struct diagnose_verdict *ret_v
     bool connected = judge_silence(&look);
     place_ranks(&look);
     if (connected) {
-        judge_sizes(&look);
+        judge_collectives(&look);
         judge_late(&look);
         judge_network(&look);
         judge_slow(&look);

@@ -16,7 +16,7 @@
  *            - A rank from which nothing is heard is stopped, dead or cut off; if most others still
  *              hear it, it is the link. If this member hears less than half of the group, it is
  *              the one that is cut off.
- *            - Other sizes of the same collective: code divergence, the minority is named.
+ *            - Another collective than most have entered: code divergence, the minority is named.
  *            - Slow (recorder.h): held against its own past as well; when half of the group became
  *              slower in the same phase nobody is to blame.
  *            - Several at once: each is judged for itself.

@@ -147,9 +147,13 @@ static void happen(struct world *w, uint32_t rank, int64_t at_us, enum record_ph
 {
     struct actor *a = &w->actor[rank];
     assert_true(a->count < EVENTS_MAX);
-    uint64_t bytes = has_fault(w, rank, FAULT_DIVERGED) ? 999 : 4096;
-    a->happening[a->count++] = (struct happening){
-        at_us, {.step = w->step, .bytes = bytes, .attempt = 1, .phase = phase, .detail = detail}};
+    uint64_t collective = has_fault(w, rank, FAULT_DIVERGED) ? 999 : 4096;
+    a->happening[a->count++] = (struct happening){at_us,
+                                                  {.step = w->step,
+                                                   .collective = collective,
+                                                   .attempt = 1,
+                                                   .phase = phase,
+                                                   .detail = detail}};
 }
 
 static bool sticks_in_slot(const struct fault *fault)

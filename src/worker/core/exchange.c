@@ -388,3 +388,15 @@ bool exchange_is_done(const struct exchange *x)
         if (i != x->me && x->link[i].mean_got < chunk_end(x, i)) return false;
     return x->checked || !exchange_owns(x, x->me); /* those who own a chunk have checked theirs */
 }
+
+void exchange_missing(const struct exchange *x, uint64_t *ret_parts, uint64_t *ret_means)
+{
+    *ret_parts = *ret_means = 0;
+    for (uint32_t i = 0; x->begun && i < x->member_count; i++) {
+        const struct exchange_link *link = &x->link[i];
+        if (i == x->me) continue;
+        bool part = !link->knows_slots || link->part_got < chunk_first(x, x->me + 1);
+        if (part) *ret_parts |= UINT64_C(1) << i;
+        if (link->mean_got < chunk_first(x, i + 1)) *ret_means |= UINT64_C(1) << i;
+    }
+}

@@ -86,5 +86,8 @@ bool exchange_take(struct exchange *x, uint32_t from, const uint8_t *header, con
 bool exchange_is_done(const struct exchange *x);
 /* Does this member of the turn begun own blocks? Few do when there are few blocks. */
 bool exchange_owns(const struct exchange *x, uint32_t member);
+/* Whose parts, and whose means, are not all here yet; bit = member. Nothing before exchange_begin().
+ */
+void exchange_missing(const struct exchange *x, uint64_t *ret_parts, uint64_t *ret_means);
 
 #endif

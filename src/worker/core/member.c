@@ -277,6 +277,8 @@ static void beat(struct member *m)
     m->self.beat_us += late_us / LIVENESS_BEAT_US * LIVENESS_BEAT_US;
     member_tell_all(m);
     for (uint32_t i = 0; i < m->peer_count; i++)
+        m->peer[i].summary_due = m->config.recorder != NULL;
+    for (uint32_t i = 0; i < m->peer_count; i++)
         if (m->turn.tag.leader == m->config.id &&
             wire_tag_compare(&m->peer[i].status.turn, &m->turn.tag) < 0)
             m->peer[i].turn_due = true;
@@ -291,6 +293,7 @@ void member_tick(struct member *m, int64_t now_us)
     m->now_us = now_us;
     beat(m);
     member_watch(m);
+    member_look(m);
     member_settle(m);
 }
 
@@ -435,7 +438,15 @@ static bool take_data(struct member *m, const struct member_peer *peer, const ui
     uint32_t from = index_of(&m->turn, peer->id);
     bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
                   wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
-    return !member || exchange_take(&m->exchange, from, header, payload, count);
+    if (!member) return true;
+    uint64_t parts, means, parts_before;
+    exchange_missing(&m->exchange, &parts_before, &means);
+    if (!exchange_take(&m->exchange, from, header, payload, count)) return false;
+    if (m->config.recorder == NULL) return true;
+    exchange_missing(&m->exchange, &parts, &means);
+    recorder_bytes(m->config.recorder, m->now_us);
+    if ((parts_before >> from & 1) != 0) recorder_part(m->config.recorder, from, count, m->now_us);
+    return true;
 }
 
 bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uint8_t *payload,
@@ -477,6 +488,7 @@ bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint
     case WIRE_STATE: sound = take_state(m, peer, bytes, count); break;
     case WIRE_SHARD: sound = take_shard(m, peer, bytes, count); break;
     case WIRE_VOUCH: sound = take_vouch(m, peer, bytes, count); break;
+    case WIRE_SUMMARY: sound = member_take_summary(m, peer, bytes, count); break;
     case WIRE_HELLO:
     case WIRE_KIND_END: break;
     }

@@ -25,6 +25,7 @@
 #ifndef SHOAL_WORKER_CORE_MEMBER_H
 #define SHOAL_WORKER_CORE_MEMBER_H
 
+#include "worker/core/diagnose.h"
 #include "worker/core/exchange.h"
 #include "worker/core/liveness.h"
 #include "worker/core/transfer.h"
@@ -51,6 +52,11 @@ struct member_peer {
     struct liveness live;
     bool asked, given_up;                     /* asked others about it; they lost it too */
     uint64_t vouch_due[GROUP_PEERS_MAX / 64]; /* bit i: tell it about the life of peer[i] */
+    struct record_summary told;               /* what it does; told_us 0: not said yet */
+    int64_t told_us;
+    bool summary_due;
+    bool left_out;           /* stuck: turns go on without it until it moves again */
+    uint32_t left_out_moves; /* of its summary when it was left out */
 };
 
 struct member_shard {
@@ -87,6 +93,7 @@ struct member_config {
     uint32_t *peak;
     struct transfer_state state; /* weights, then scales */
     uint8_t *shadow;             /* state.total_bytes */
+    struct recorder *recorder;   /* NULL: nothing is recorded, told or judged */
 };
 
 struct member {
@@ -126,6 +133,18 @@ struct member {
      * one may have joined too late to know them. */
     struct member_commit log[MEMBER_LOG_MAX];
     uint64_t log_end, log_next; /* counts of all appended; of all handed over or skipped */
+
+    enum member_want work; /* that the computing thread was given; meaningful unless parked */
+    bool waits_for_data;   /* it said so */
+    /* Who holds the group up (member_tell.c). verdict_key 0: nobody, or not sure yet. */
+    struct diagnose_input input;
+    struct diagnose_verdict verdict;
+    struct diagnose_memory memory;
+    uint64_t verdict_key;
+    int64_t looked_us;
+    uint64_t recorded_generation;
+    bool left_out; /* this member, by its own judgement */
+    uint32_t left_out_moves;
 };
 
 void member_init(struct member *m, const struct member_config *config);
@@ -156,6 +175,16 @@ bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uin
  */
 bool member_take_commit(struct member *m, struct member_commit *ret_commit);
 void member_leave(struct member *m);
+/* Steps applied. */
+static inline uint64_t member_step(const struct member *m)
+{
+    return m->self.position / 2;
+}
+/* Call after anything that may have changed what this member does. */
+void member_record(struct member *m, int64_t now_us);
+void member_wait_for_data(struct member *m, bool waits, int64_t now_us);
+/* Is it for this member to report m->verdict? */
+bool member_speaks_of_stall(const struct member *m);
 
 /* Events from the computing thread. While it works (between take and the next park) the machine
  * leaves weights, gradient and own sums alone. */
@@ -180,6 +209,12 @@ void member_settle(struct member *m);
 void member_repeat_log(struct member *m, uint64_t count);
 void member_note_shard(struct member *m, const struct wire_shard *shard);
 void member_tell_all(struct member *m); /* the status has changed */
+/* member_tell.c: what each does, and who holds the group up. */
+struct record_summary member_summary(const struct member *m);
+bool member_take_summary(struct member *m, struct member_peer *peer, const uint8_t *bytes,
+                         size_t count);
+void member_look(struct member *m);
+bool member_is_left_out(const struct member *m, uint64_t id);
 /* member_watch.c: who still lives. */
 void member_watch(struct member *m);
 void member_tell_lost(struct member *m, const struct member_peer *lost);

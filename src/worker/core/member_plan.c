@@ -8,6 +8,7 @@ struct seen { /* everybody heard from, this member included, by id */
     const struct wire_status *status[GROUP_PEERS_MAX + 1];
     uint64_t position_max;
     bool any_state;
+    bool out[GROUP_PEERS_MAX + 1]; /* left out of turns, by member_plan() */
 };
 
 const struct wire_status *member_status_of(const struct member *m, uint64_t id)
@@ -112,6 +113,17 @@ bool member_may_found(const struct member *m)
     return willing >= m->config.gang && first == m->config.id;
 }
 
+/* Left out of turns because it is stuck; nobody is when all were. */
+static bool is_out(const struct member *m, uint64_t id)
+{
+    if (!member_is_left_out(m, id)) return false;
+    struct seen seen;
+    look(m, &seen);
+    for (uint32_t i = 0; i < seen.count; i++)
+        if (is_ahead(&seen, i) && !member_is_left_out(m, seen.id[i])) return true;
+    return false;
+}
+
 static bool same_tag(const struct wire_tag *a, const struct wire_tag *b)
 {
     return wire_tag_compare(a, b) == 0;
@@ -124,6 +136,7 @@ static bool compute_is_over(const struct member *m)
     for (uint32_t i = 0; i < turn->member_count; i++) {
         const struct wire_status *status = member_status_of(m, turn->member[i]);
         if (status == NULL || same_tag(&status->broken, &turn->tag)) return true;
+        if (is_out(m, turn->member[i])) return true;
         if (!status->has_state || status->position < turn->position) return true;
         if (status->position == turn->position) continue;
         if (!same_tag(&status->moved_by, &turn->tag)) return true;
@@ -181,7 +194,7 @@ static void add_member(struct wire_turn *turn, uint64_t id)
 
 static bool is_behind(const struct seen *seen, uint32_t i)
 {
-    return !is_ahead(seen, i) && !seen->status[i]->leaving;
+    return !is_ahead(seen, i) && !seen->status[i]->leaving && !seen->out[i];
 }
 
 /* Those ahead, and with `behind` those behind. Leavers only when nobody else is ahead. */
@@ -189,9 +202,11 @@ static void choose_members(const struct seen *seen, bool behind, struct wire_tur
 {
     bool stayer_ahead = false;
     for (uint32_t i = 0; i < seen->count; i++)
-        stayer_ahead = stayer_ahead || (is_ahead(seen, i) && !seen->status[i]->leaving);
+        stayer_ahead =
+            stayer_ahead || (is_ahead(seen, i) && !seen->out[i] && !seen->status[i]->leaving);
     for (uint32_t i = 0; i < seen->count; i++) {
-        bool source = is_ahead(seen, i) && (!seen->status[i]->leaving || !stayer_ahead);
+        bool source =
+            is_ahead(seen, i) && !seen->out[i] && (!seen->status[i]->leaving || !stayer_ahead);
         if (source || (behind && is_behind(seen, i))) add_member(turn, seen->id[i]);
     }
 }
@@ -289,6 +304,7 @@ bool member_plan(const struct member *m, struct wire_turn *ret_turn)
     struct seen seen;
     look(m, &seen);
     ASSERT(leader_of(&seen) == m->config.id);
+    for (uint32_t i = 0; i < seen.count; i++) seen.out[i] = is_out(m, seen.id[i]);
     bool behind = false, stayers = false;
     for (uint32_t i = 0; i < seen.count; i++) {
         behind = behind || is_behind(&seen, i);

@@ -32,6 +32,8 @@ void member_unpark(struct member *m)
     enum member_want want = member_want(m);
     ASSERT(want != MEMBER_WANT_WAIT);
     m->parked = false;
+    m->work = want;
+    m->waits_for_data = false;
     if (want != MEMBER_WANT_COMPUTE) return;
     for (m->slot = 0; !slot_set_has(&m->mine, m->slot) || slot_set_has(&m->done, m->slot);)
         m->slot++;
@@ -225,6 +227,12 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
         peer->shard_due = false;
         *ret_kind = WIRE_SHARD;
         return wire_put_shard(bytes, &m->shard);
+    }
+    if (peer->summary_due) {
+        struct record_summary told = member_summary(m);
+        peer->summary_due = false;
+        *ret_kind = WIRE_SUMMARY;
+        return wire_put_summary(bytes, &told);
     }
     struct wire_vouch vouch;
     if (!member_fill_vouch(m, peer, &vouch)) return 0;

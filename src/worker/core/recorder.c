@@ -157,7 +157,7 @@ bool recorder_enter(struct recorder *r, const struct record_place *place, int64_
     struct record *last = r->sequence == 0 ? NULL : &r->ring[(r->sequence - 1) % RECORD_RING];
     if (last != NULL && last->step == place->step && last->attempt == place->attempt &&
         last->phase == place->phase && last->detail == (uint16_t)place->detail) {
-        last->bytes = place->bytes;
+        last->collective = place->collective;
         return false;
     }
     if (last == NULL)
@@ -172,7 +172,7 @@ bool recorder_enter(struct recorder *r, const struct record_place *place, int64_
     r->host = HOST_UNKNOWN;
     r->cpu_us = 0;
     r->ring[r->sequence % RECORD_RING] = (struct record){.step = place->step,
-                                                         .bytes = place->bytes,
+                                                         .collective = place->collective,
                                                          .entered_us = now_us,
                                                          .attempt = place->attempt,
                                                          .phase = (uint16_t)place->phase,
@@ -181,10 +181,10 @@ bool recorder_enter(struct recorder *r, const struct record_place *place, int64_
     return true;
 }
 
-void recorder_members(struct recorder *r, uint64_t hash)
+void recorder_members(struct recorder *r, uint64_t generation)
 {
-    if (r->members == hash) return;
-    r->members = hash;
+    if (r->members == generation) return;
+    r->members = generation;
     memset(r->peer, 0, sizeof r->peer);
 }
 
@@ -247,7 +247,7 @@ struct record_summary recorder_tell(const struct recorder *r, int64_t now_us)
     if (last == NULL) return told;
     const struct record_habit *habit = &r->habit[last->phase];
     told.step = last->step;
-    told.bytes = last->bytes;
+    told.collective = last->collective;
     told.attempt = last->attempt;
     told.detail = last->detail;
     told.phase = (uint8_t)last->phase;

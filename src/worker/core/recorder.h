@@ -50,7 +50,7 @@ enum record_host {
 enum { RECORD_RING = 40, RECORD_WINDOW = 16, RECORD_FRESH = 3, RECORD_SAMPLES_MIN = 5 };
 
 struct record {
-    uint64_t step, bytes;
+    uint64_t step, collective;
     int64_t entered_us, left_us; /* left 0: still in it */
     uint32_t attempt;
     uint16_t phase, detail;
@@ -82,9 +82,9 @@ struct recorder {
     struct record_peer peer[GROUP_MEMBERS_MAX];
 };
 
-/* Where the rank is. bytes: of the collective, as this rank understands it. */
+/* Where the rank is. collective: which one it takes part in; the same number for all who do. */
 struct record_place {
-    uint64_t step, bytes;
+    uint64_t step, collective;
     uint32_t attempt;
     enum record_phase phase;
     uint32_t detail;
@@ -92,7 +92,7 @@ struct record_place {
 
 /* What a rank tells about itself, in every heartbeat. Masks: bit = index in the turn's members. */
 struct record_summary {
-    uint64_t step, bytes;
+    uint64_t step, collective;
     uint64_t await_part; /* whose sums are missing here (the first half of the collective) */
     uint64_t await_mean; /* whose means are missing here */
     uint64_t unheard;    /* members without a sign of life */
@@ -112,7 +112,7 @@ void recorder_init(struct recorder *r);
 /* Now here; nothing happens if that is where it was. True: something was recorded. */
 bool recorder_enter(struct recorder *r, const struct record_place *place, int64_t now_us);
 /* Members have other indices from now on: what is known about transfers is void. */
-void recorder_members(struct recorder *r, uint64_t hash);
+void recorder_members(struct recorder *r, uint64_t generation);
 /* Bytes of a collective came; of sums, from member `peer`. */
 void recorder_bytes(struct recorder *r, int64_t now_us);
 void recorder_part(struct recorder *r, uint32_t peer, uint64_t bytes, int64_t now_us);

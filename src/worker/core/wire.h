@@ -37,6 +37,7 @@ enum wire_kind {
     WIRE_STATE,     /* a piece of it */
     WIRE_SHARD,     /* a shard is written, or failed */
     WIRE_VOUCH,     /* what the sender knows of another peer's life */
+    WIRE_SUMMARY,   /* what the sender does, and for how long (recorder.h); with every beat */
     WIRE_KIND_END,
 };
 
@@ -55,6 +56,7 @@ struct wire_place {
     uint32_t port;   /* of its door, on the address of its control connection */
     uint32_t forced; /* enum link_kind, 0: free to choose */
 };
+struct record_summary;
 
 struct wire_hello {
     uint32_t version;
@@ -119,11 +121,13 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status);
 size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn);
 size_t wire_put_shard(uint8_t *bytes, const struct wire_shard *shard);
 size_t wire_put_vouch(uint8_t *bytes, const struct wire_vouch *vouch);
+size_t wire_put_summary(uint8_t *bytes, const struct record_summary *told);
 bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_hello);
 bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret_status);
 bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn);
 bool wire_get_shard(const uint8_t *bytes, size_t count, struct wire_shard *ret_shard);
 bool wire_get_vouch(const uint8_t *bytes, size_t count, struct wire_vouch *ret_vouch);
+bool wire_get_summary(const uint8_t *bytes, size_t count, struct record_summary *ret_told);
 
 /* For data frames, whose bodies exchange.c and transfer.c lay out: a cursor that cannot run off. */
 struct wire_cursor {

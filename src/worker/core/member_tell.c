@@ -1,0 +1,209 @@
+/* The part of member.c that records what this member does, tells it to the others, and works out
+ * from what they tell who holds the group up (recorder.h, diagnose.h). */
+#include "core/assert.h"
+#include "worker/core/member.h"
+#include <string.h>
+
+#define LOOK_US      INT64_C(100000)  /* between two looks at the group */
+#define SYNC_NS_BYTE 10               /* of state to one who comes back: 100 MB/s, a slow network */
+#define UNKNOWN_US   INT64_C(1000000) /* silence of a peer that is connected and told nothing yet */
+
+/* ---- what this member does ---- */
+
+static enum record_phase phase_of(const struct member *m)
+{
+    bool here = m->turn.kind == TURN_COMPUTE && m->self.position == m->turn.position;
+    if (m->exit != 0 || !m->self.has_state) return RECORD_OUTSIDE;
+    if (!m->parked) {
+        switch (m->work) {
+        case MEMBER_WANT_COMPUTE: return m->waits_for_data ? RECORD_DATA : RECORD_COMPUTE;
+        case MEMBER_WANT_APPLY: return RECORD_APPLY;
+        case MEMBER_WANT_SAVE: return RECORD_SAVE;
+        case MEMBER_WANT_WAIT:
+        case MEMBER_WANT_FOUND:
+        case MEMBER_WANT_EXIT_DONE:
+        case MEMBER_WANT_EXIT_LEFT: return RECORD_OUTSIDE;
+        }
+    }
+    if (m->turn.kind == TURN_SYNC && m->me != GROUP_NOBODY) return RECORD_SYNC;
+    if (m->committing) return RECORD_APPLY;
+    return here && m->exchange.ready ? RECORD_REDUCE : RECORD_OUTSIDE;
+}
+
+static uint64_t collective_of(const struct member *m)
+{
+    const struct wire_tag *tag = &m->turn.tag;
+    return (tag->turn * UINT64_C(0x9e3779b97f4a7c15)) ^ tag->leader ^
+           m->config.layout->element_count << 20;
+}
+
+void member_record(struct member *m, int64_t now_us)
+{
+    if (m->config.recorder == NULL) return;
+    enum record_phase phase = phase_of(m);
+    bool slot = phase == RECORD_COMPUTE || phase == RECORD_DATA;
+    struct record_place place = {.step = member_step(m),
+                                 .collective = collective_of(m),
+                                 .attempt = m->last_compute.attempt,
+                                 .phase = phase,
+                                 .detail = slot ? m->slot : 0};
+    if (m->recorded_generation != m->last_compute.generation) { /* then members have changed */
+        m->recorded_generation = m->last_compute.generation;
+        recorder_members(m->config.recorder, m->recorded_generation);
+    }
+    (void)recorder_enter(m->config.recorder, &place, now_us); /* often nothing has changed */
+}
+
+void member_wait_for_data(struct member *m, bool waits, int64_t now_us)
+{
+    m->waits_for_data = waits;
+    member_record(m, now_us);
+}
+
+/* ---- telling ---- */
+
+static uint32_t slots_left(const struct member *m)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < GROUP_SLOT_WORDS; i++)
+        for (uint64_t word = m->mine.word[i] & ~m->done.word[i]; word != 0; word &= word - 1)
+            count++;
+    return count;
+}
+
+static const struct member_peer *peer_of(const struct member *m, uint64_t id)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (m->peer[i].id == id) return &m->peer[i];
+    return NULL;
+}
+
+struct record_summary member_summary(const struct member *m)
+{
+    struct record_summary told = recorder_tell(m->config.recorder, m->now_us);
+    const struct wire_turn *turn = &m->last_compute;
+    told.slots_left = slots_left(m);
+    if (told.phase == RECORD_REDUCE)
+        exchange_missing(&m->exchange, &told.await_part, &told.await_mean);
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        const struct member_peer *peer = peer_of(m, turn->member[i]);
+        if (turn->member[i] == m->config.id) continue;
+        bool heard =
+            peer != NULL && peer->connected &&
+            m->now_us - peer->live.heard_us <= LIVENESS_BEAT_US + liveness_margin_us(&peer->live);
+        if (!heard) told.unheard |= UINT64_C(1) << i;
+    }
+    return told;
+}
+
+bool member_take_summary(struct member *m, struct member_peer *peer, const uint8_t *bytes,
+                         size_t count)
+{
+    struct record_summary told;
+    if (!wire_get_summary(bytes, count, &told)) return false;
+    peer->told = told;
+    peer->told_us = m->now_us;
+    if (peer->left_out && told.moves != peer->left_out_moves) peer->left_out = false;
+    return true;
+}
+
+/* ---- looking ---- */
+
+/* Members of the newest COMPUTE turn; false: this member is not one of them, or is alone in it. */
+static bool fill_input(const struct member *m, struct diagnose_input *ret_input)
+{
+    const struct wire_turn *turn = &m->last_compute;
+    memset(ret_input, 0, sizeof *ret_input);
+    ret_input->me = GROUP_NOBODY;
+    ret_input->count = turn->member_count;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        struct diagnose_rank *rank = &ret_input->rank[i];
+        const struct member_peer *peer = peer_of(m, turn->member[i]);
+        if (turn->member[i] == m->config.id) {
+            ret_input->me = i;
+            *rank = (struct diagnose_rank){true, 0, UNKNOWN_US, member_summary(m)};
+        } else if (peer != NULL) {
+            int64_t silent_us = LIVENESS_BEAT_US + liveness_margin_us(&peer->live);
+            int64_t age_us = m->now_us - peer->live.heard_us;
+            rank->heard = peer->connected && peer->told_us != 0;
+            rank->told = peer->told;
+            rank->silent_us = silent_us;
+            /* Its last summary may be older than its last sign of life. */
+            rank->age_us = age_us > silent_us ? age_us : m->now_us - peer->told_us;
+            if (age_us <= silent_us && rank->age_us > silent_us) rank->age_us = silent_us;
+        }
+    }
+    return ret_input->me != GROUP_NOBODY;
+}
+
+/* What it costs to go on without one member: its slots once more, shared, and its way back. */
+static int64_t drop_cost_us(const struct member *m, const struct diagnose_input *input)
+{
+    uint64_t slot_us = m->self.slot_us, slots = m->config.slot_count / input->count + 1;
+    uint64_t redo_us = input->count < 2 ? 0 : slots * slot_us / (input->count - 1) + slot_us;
+    return (int64_t)(redo_us + m->config.state.total_bytes * SYNC_NS_BYTE / 1000);
+}
+
+static void leave_out(struct member *m, const struct diagnose_verdict *verdict)
+{
+    for (uint32_t i = 0; i < verdict->culprit_count; i++) {
+        const struct diagnose_culprit *culprit = &verdict->culprit[i];
+        uint64_t id = m->last_compute.member[culprit->rank];
+        if (!culprit->drop) continue;
+        if (id == m->config.id && !m->left_out) {
+            m->left_out = true;
+            m->left_out_moves = (uint32_t)m->config.recorder->sequence;
+        }
+        for (uint32_t k = 0; k < m->peer_count; k++) {
+            struct member_peer *peer = &m->peer[k];
+            if (peer->id != id || peer->left_out) continue;
+            peer->left_out = true;
+            peer->left_out_moves = peer->told.moves;
+        }
+    }
+}
+
+void member_look(struct member *m)
+{
+    if (m->config.recorder == NULL || m->now_us - m->looked_us < LOOK_US) return;
+    m->looked_us = m->now_us;
+    if (m->left_out && m->left_out_moves != (uint32_t)m->config.recorder->sequence)
+        m->left_out = false;
+    bool judges = m->turn.kind == TURN_COMPUTE && m->exit == 0 && fill_input(m, &m->input);
+    if (!judges) {
+        memset(&m->verdict, 0, sizeof m->verdict);
+        m->verdict_key = 0;
+        return;
+    }
+    m->input.drop_cost_us = drop_cost_us(m, &m->input);
+    diagnose(&m->input, &m->verdict);
+    bool settled = diagnose_settle(&m->memory, &m->verdict, m->now_us);
+    m->verdict_key = settled ? diagnose_key(&m->verdict) : 0;
+    if (settled) leave_out(m, &m->verdict);
+}
+
+bool member_is_left_out(const struct member *m, uint64_t id)
+{
+    if (id == m->config.id) return m->left_out;
+    const struct member_peer *peer = peer_of(m, id);
+    return peer != NULL && peer->left_out;
+}
+
+/* The lowest that is heard and not to blame speaks; if all are to blame, the lowest. */
+bool member_speaks_of_stall(const struct member *m)
+{
+    uint64_t blamed = 0;
+    for (uint32_t i = 0; i < m->verdict.culprit_count; i++) {
+        blamed |= UINT64_C(1) << m->verdict.culprit[i].rank;
+        if (m->verdict.culprit[i].kind == DIAGNOSE_LINK)
+            blamed |= UINT64_C(1) << m->verdict.culprit[i].peer;
+    }
+    uint32_t first = GROUP_NOBODY, any = GROUP_NOBODY;
+    for (uint32_t i = 0; i < m->input.count; i++) {
+        const struct diagnose_rank *rank = &m->input.rank[i];
+        if (!rank->heard || rank->age_us > rank->silent_us) continue;
+        if (any == GROUP_NOBODY) any = i;
+        if (first == GROUP_NOBODY && (blamed >> i & 1) == 0) first = i;
+    }
+    return m->verdict_key != 0 && (first != GROUP_NOBODY ? first : any) == m->input.me;
+}

@@ -400,6 +400,7 @@ static int run(struct agent *agent, uv_loop_t *loop)
     (void)uv_run(loop, UV_RUN_DEFAULT); /* until end() has closed everything */
     log_queue_close(&agent->logs);
     progress_queue_close(&agent->progress);
+    stall_board_close(&agent->stalls);
     return agent->exit_status;
 }
 

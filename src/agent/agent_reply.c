@@ -39,6 +39,16 @@ static void on_said(void *self, struct worker *worker, struct worker_line *line)
         progress_queue_ckpt(&agent->progress, worker->job, line->step);
         agent_wake(agent);
     }
+    if (line->kind == WORKER_LINE_STALL) {
+        stall_board_take(&agent->stalls, worker->job, line, clock_monotonic_us());
+        agent_wake(agent);
+        return;
+    }
+    if (line->kind == WORKER_LINE_STACK) {
+        worker_stall_take_stack(&worker->stall, line);
+        agent_wake(agent);
+        return;
+    }
     worker_line_close(line);
 }
 

@@ -1,5 +1,6 @@
 #include "agent/agent_state.h"
 #include "agent/status_page.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/event.h"
@@ -10,6 +11,7 @@ struct report_room {
     struct report_worker workers[REPORT_WORKERS_MAX];
     struct report_progress progress[REPORT_PROGRESS_MAX];
     struct report_log logs[REPORT_LOGS_MAX];
+    struct report_stall stalls[REPORT_STALLS_MAX];
     char doing[REPORT_WORKERS_MAX][24];
 };
 
@@ -31,6 +33,8 @@ static uint32_t fill_workers(struct agent *agent, struct report_room *room)
             .doing = room->doing[count],
             .tokens_per_s = worker->tokens_per_s,
         };
+        if (worker_is_running(worker))
+            room->workers[count].stuck = worker_stall_report(&worker->stall, worker->pid);
         count++;
     }
     return count;
@@ -55,6 +59,8 @@ static char *write_report(struct agent *agent, struct report_room *room)
         .log_count = log_queue_peek(&agent->logs, room->logs, REPORT_LOGS_MAX),
         .logs = room->logs,
         .logs_after = agent->logs.first - 1,
+        .stall_count = stall_board_report(&agent->stalls, room->stalls, clock_monotonic_us()),
+        .stalls = room->stalls,
     };
     return agent_report_write(&report);
 }

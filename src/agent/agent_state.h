@@ -54,6 +54,7 @@ struct agent {
     uint32_t worker_count;
     struct log_queue logs;
     struct progress_queue progress;
+    struct stall_board stalls;
 };
 
 /* agent_send.c */

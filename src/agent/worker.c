@@ -21,6 +21,7 @@ static void free_when_closed(struct worker *worker)
     line_reader_close(&worker->out_reader);
     line_reader_close(&worker->err_reader);
     line_reader_close(&worker->talk_reader);
+    worker_stall_close(&worker->stall);
     mem_free(worker->peers_text);
     mem_free(worker);
 }
@@ -62,6 +63,8 @@ static void take_line(struct worker *worker, struct worker_line *line)
         changed = worker->phase == WORKER_PHASE_STARTING;
         if (changed) worker->phase = WORKER_PHASE_RUNNING;
         break;
+    case WORKER_LINE_STALL:
+    case WORKER_LINE_STACK: return; /* says nothing of the worker's own step */
     case WORKER_LINE_STATS: worker->tokens_per_s = line->tokens_per_s; break;
     case WORKER_LINE_DONE:
     case WORKER_LINE_PROGRESS:
@@ -213,7 +216,10 @@ void worker_stop(struct worker *worker, const char *reason, int64_t deadline_us,
 
 void worker_tick(struct worker *worker, int64_t now_us)
 {
-    if (!worker_is_running(worker) || !worker->told_to_stop) return;
+    if (!worker_is_running(worker)) return;
+    if (worker_stall_look(&worker->stall, worker->pid, worker->status_file, now_us))
+        worker->host.changed(worker->host.self, worker);
+    if (!worker->told_to_stop) return;
     if (!worker->terminated && now_us >= worker->terminate_us) {
         worker->terminated = true;
         signal_group(worker, SIGTERM);

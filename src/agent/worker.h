@@ -18,6 +18,7 @@
 
 #include "agent/line_reader.h"
 #include "agent/log_queue.h"
+#include "agent/stall.h"
 #include "codec/worker_line.h"
 #include <stdbool.h>
 #include <sys/types.h>
@@ -49,6 +50,7 @@ struct worker {
     char addr[128];
     char status_file[1024];
     struct log_source log_source;
+    struct worker_stall stall;
     bool listed;   /* in the last reply */
     bool quiet;    /* ended, and the server knows */
     bool end_sent; /* its end is in the report that is under way */

@@ -55,7 +55,10 @@ static const struct cli_verb verbs[] = {
      "number or the name of the job.",
      "  shoal logs 1 --follow\n", verb_logs},
     {"why", "tell the decisions about a job and their reasons", "JOB", 1, 1,
-     "Tells what was decided about a job and its nodes and why, oldest first. JOB is the number\n"
+     "Tells who holds the job up, when it is stalled or slowed down now: the worker, its node, "
+     "and\n"
+     "where its program stands. Then what was decided about it and its nodes and why, oldest "
+     "first. JOB is the number\n"
      "or the name of the job.",
      "  shoal why 1\n", verb_why},
     {"cancel", "stop a job", "JOB", 1, 1,

@@ -13,8 +13,9 @@ static enum term_style style_of(const char *kind)
         const char *kind;
         enum term_style style;
     } styles[] = {
-        {"admit", TERM_GREEN}, {"buy", TERM_GREEN}, {"place", TERM_GREEN}, {"finish", TERM_GREEN},
-        {"refuse", TERM_RED},  {"lost", TERM_RED},  {"wait", TERM_YELLOW}, {"drain", TERM_YELLOW},
+        {"admit", TERM_GREEN},  {"buy", TERM_GREEN},   {"place", TERM_GREEN},
+        {"finish", TERM_GREEN}, {"refuse", TERM_RED},  {"lost", TERM_RED},
+        {"stall", TERM_RED},    {"wait", TERM_YELLOW}, {"drain", TERM_YELLOW},
     };
     for (uint32_t i = 0; i < sizeof styles / sizeof styles[0]; i++)
         if (strcmp(kind, styles[i].kind) == 0) return styles[i].style;
@@ -36,10 +37,37 @@ static void print_decision(const json_t *row, const struct term *term)
     fprintf(term->stream, "%s\n", row_text(row, "text"));
 }
 
+/* One line of a stack: files of the program stand out, the address is gone already. */
+static void print_frame(const char *frame, const struct term *term)
+{
+    fprintf(term->stream, "      %s%s%s\n", term_style(term, TERM_DIM), frame,
+            term_style(term, TERM_PLAIN));
+}
+
+/* What holds the job up now, if anything does. */
+static void print_stall(const json_t *stall, const struct term *term)
+{
+    if (!json_is_object(stall)) return;
+    bool stalled = json_is_true(json_object_get(stall, "stalled"));
+    const json_t *culprits = row_list(stall, "culprits");
+    fprintf(term->stream, "%s%s%s  %s\n", term_style(term, stalled ? TERM_RED : TERM_YELLOW),
+            stalled ? "STALLED" : "HELD UP", term_style(term, TERM_PLAIN), row_text(stall, "text"));
+    size_t i, k;
+    json_t *row, *frame;
+    json_array_foreach(culprits, i, row)
+    {
+        fprintf(term->stream, "  %s\n", row_text(row, "text"));
+        json_array_foreach(json_object_get(row, "stack"), k, frame)
+            print_frame(json_string_value(frame), term);
+    }
+    fprintf(term->stream, "\n");
+}
+
 /* The API gives the newest first; a story is read from its beginning. */
 static bool why_print(const json_t *answer, const struct term *term, struct error *ret_error)
 {
-    (void)ret_error; /* nothing here can fail */
+    (void)ret_error;                                     /* nothing here can fail */
+    print_stall(json_object_get(answer, "stall"), term); /* first: it is why one asks */
     const json_t *decisions = row_list(answer, "decisions");
     size_t count = json_array_size(decisions);
     for (size_t i = count; i > 0; i--) print_decision(json_array_get(decisions, i - 1), term);

@@ -1,6 +1,7 @@
 #include "codec/agent_report.h"
 #include "codec/agent_parts.h"
 #include "codec/names.h"
+#include "codec/stall_json.h"
 #include <string.h>
 
 /* ---- parts that worker_line.c uses too ---- */
@@ -73,7 +74,7 @@ json_t *agent_peers_json(const struct reply_peers *peers, bool *failed)
 static void take_worker(struct report_worker *worker, const struct json_map *map)
 {
     static const char *const keys[] = {"job",  "worker",       "phase", "exit_code", "step",
-                                       "addr", "tokens_per_s", "doing", NULL};
+                                       "addr", "tokens_per_s", "doing", "stuck",     NULL};
     json_known_keys(map, keys);
     worker->job = json_take_u64(map, "job", UINT64_MAX, JSON_REQUIRED);
     worker->worker = json_take_u64(map, "worker", UINT64_MAX, JSON_REQUIRED);
@@ -83,6 +84,8 @@ static void take_worker(struct report_worker *worker, const struct json_map *map
     worker->addr = json_take_text(map, "addr", REPORT_TEXT_MAX, JSON_OPTIONAL);
     worker->doing = json_take_text(map, "doing", REPORT_TEXT_MAX, JSON_OPTIONAL);
     worker->tokens_per_s = json_take_real(map, "tokens_per_s");
+    struct json_map stuck = json_take_map(map, "stuck", JSON_OPTIONAL);
+    stall_take_stuck(&worker->stuck, &stuck);
     const char *phase = json_take_text(map, "phase", REPORT_TEXT_MAX, JSON_REQUIRED);
     if (!find_worker_phase(phase, &worker->phase))
         json_mistake(map, "phase", "expected starting, running, finished, failed or stopped");
@@ -140,12 +143,19 @@ static void take_lists(struct agent_report *report, const struct json_map *top)
         struct json_map element = json_at(top, "logs", list, i);
         take_log(&((struct report_log *)structs)[i], &element);
     }
+    list = json_take_list(top, "stalls", REPORT_STALLS_MAX, sizeof(struct report_stall), &structs,
+                          &report->stall_count);
+    report->stalls = structs;
+    for (uint32_t i = 0; i < report->stall_count; i++) {
+        struct json_map element = json_at(top, "stalls", list, i);
+        stall_take(&((struct report_stall *)structs)[i], &element, JSON_REQUIRED, NULL);
+    }
 }
 
 static void take_report(struct agent_report *report, const struct json_map *top)
 {
     static const char *const keys[] = {"agent", "phase", "device",     "workers", "progress",
-                                       "ckpts", "logs",  "logs_after", NULL};
+                                       "ckpts", "logs",  "logs_after", "stalls",  NULL};
     static const char *const agent_keys[] = {"pid", "started", NULL};
     static const char *const device_keys[] = {"model", "count", "vram_mib", NULL};
     json_known_keys(top, keys);
@@ -201,6 +211,8 @@ static json_t *worker_json(const struct report_worker *worker, bool *failed)
     json_set_text(object, "addr", worker->addr, failed);
     json_set_real(object, "tokens_per_s", worker->tokens_per_s, failed);
     json_set_text(object, "doing", worker->doing, failed);
+    if (worker->stuck.is)
+        json_set(object, "stuck", stall_stuck_json(&worker->stuck, failed), failed);
     return object;
 }
 
@@ -228,7 +240,7 @@ char *agent_report_write(const struct agent_report *report)
     bool failed = false;
     json_t *root = json_object(), *agent = json_object(), *device = json_object();
     json_t *workers = json_array(), *progress = json_array();
-    json_t *ckpts = json_array(), *logs = json_array();
+    json_t *ckpts = json_array(), *logs = json_array(), *stalls = json_array();
     json_set_u64(agent, "pid", report->pid, &failed);
     json_set_text(agent, "started", report->started, &failed);
     json_set_text(device, "model", report->device_model, &failed);
@@ -242,6 +254,8 @@ char *agent_report_write(const struct agent_report *report)
         json_append(ckpts, ckpt_json(&report->ckpts[i], &failed), &failed);
     for (uint32_t i = 0; i < report->log_count; i++)
         json_append(logs, log_json(&report->logs[i], &failed), &failed);
+    for (uint32_t i = 0; i < report->stall_count; i++)
+        json_append(stalls, stall_json(&report->stalls[i], &failed), &failed);
     json_set(root, "agent", agent, &failed);
     json_set_text(root, "phase", name_agent_phase(report->phase), &failed);
     json_set(root, "device", device, &failed);
@@ -249,6 +263,7 @@ char *agent_report_write(const struct agent_report *report)
     json_set(root, "progress", progress, &failed);
     json_set(root, "ckpts", ckpts, &failed);
     json_set(root, "logs", logs, &failed);
+    json_set(root, "stalls", stalls, &failed);
     json_set_u64(root, "logs_after", report->logs_after, &failed);
     return json_finish_text(root, failed);
 }

@@ -13,6 +13,7 @@
 #define SHOAL_CODEC_AGENT_REPORT_H
 
 #include "base/error.h"
+#include "codec/stall.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ enum {
     REPORT_PROGRESS_WORKERS_MAX = 4096,
     REPORT_LOGS_MAX = 1024,
     REPORT_CKPTS_MAX = 64,
+    REPORT_STALLS_MAX = 16,
     REPORT_SLOTS_TEXT_MAX = 256, /* hex digits: 1024 slots */
     REPORT_LINE_MAX = 8192,      /* bytes of one log line */
     REPORT_TEXT_MAX = 512,       /* any other text: address, model, time, path */
@@ -38,6 +40,7 @@ struct report_worker {
     const char *addr;  /* "" until it listens */
     const char *doing; /* phase of its status page, "" if not known */
     double tokens_per_s;
+    struct report_stuck stuck;
 };
 
 struct report_slots {
@@ -69,12 +72,13 @@ struct agent_report {
     uint32_t phase; /* enum agent_phase */
     const char *device_model;
     uint32_t device_count, device_vram_mib;
-    uint32_t worker_count, progress_count, ckpt_count, log_count;
+    uint32_t worker_count, progress_count, ckpt_count, log_count, stall_count;
     const struct report_worker *workers;
     const struct report_progress *progress;
     const struct report_ckpt *ckpts;
     const struct report_log *logs;
-    uint64_t logs_after; /* number of the line before logs[0] */
+    const struct report_stall *stalls; /* verdicts that stand, of jobs whose speaker runs here */
+    uint64_t logs_after;               /* number of the line before logs[0] */
 };
 
 enum reply_want { REPLY_RUN = 1, REPLY_STOP };

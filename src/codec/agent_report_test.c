@@ -278,8 +278,9 @@ static void worker_lines_are_read(void **state)
     struct worker_line line;
     struct error error;
     assert_false(worker_line_parse("{\"t\":\"x\"}", 9, &line, &error));
-    assert_string_equal(error.text,
-                        "worker line: t: expected hello, joined, progress, ckpt, stats or done");
+    assert_string_equal(
+        error.text,
+        "worker line: t: expected hello, joined, progress, ckpt, stats, stall, stack or done");
     assert_false(worker_line_parse("hi", 2, &line, &error));
     assert_non_null(strstr(error.text, "worker line: line 1 column"));
 }

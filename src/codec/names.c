@@ -1,4 +1,5 @@
 #include "codec/names.h"
+#include "core/limits.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ struct words {
 
 WORDS(event_kinds, POOL_EVENT_KIND_END, NULL, "tick", "restarted", "model_defined", "pool_defined",
       "offer_changed", "job_submitted", "job_cancelled", "node_observed", "agent_reported",
-      "worker_reported", "ckpt_durable", "node_drain_asked");
+      "worker_reported", "ckpt_durable", "node_drain_asked", "worker_stalled");
 WORDS(capacities, CAPACITY_KIND_END, NULL, "owned", "reserved", "on_demand", "spot");
 WORDS(node_phases, NODE_PHASE_END, NULL, "absent", "pending", "up", "gone", "refused");
 WORDS(node_reasons, NODE_REASON_END, "none", "stockout", "quota", "preempted", "crashed",
@@ -32,7 +33,7 @@ WORDS(job_classes, JOB_CLASS_END, "P0", "P1", "P2", "P3");
 WORDS(command_kinds, POOL_COMMAND_KIND_END, NULL, "ensure_node", "release_node", "observe_node",
       "ensure_worker", "stop_worker");
 WORDS(decision_kinds, DECISION_KIND_END, NULL, "admit", "refuse", "wait", "buy", "place", "drain",
-      "release", "lost", "stop", "finish");
+      "release", "lost", "stop", "finish", "stall");
 WORDS(entry_kinds, ENTRY_KIND_END, NULL, "job", "overhead", "idle", "adjustment");
 WORDS(job_states, JOB_STATE_END, NULL, "queued", "starting", "running", "done", "failed",
       "cancelled", "refused");
@@ -157,6 +158,7 @@ static const char *number_format(char kind, int64_t value, char ret_text[NAMES_N
     case '$': return money_format(value, ret_text);
     case '@': return seconds_format(value, ret_text);
     case '~': return milli_format(value, ret_text);
+    case '&': return number_format('#', value & ((INT64_C(1) << KEY_SHIFT) - 1), ret_text);
     case '%':
         (void)percent_format(value, ret_text);
         (void)strcat(ret_text, "%"); /* at most 20 digits, sign and point: it fits */
@@ -179,7 +181,7 @@ const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char
     if (reason == REASON_DONE && a == 0) at = done_without_steps;
     size_t used = 0;
     while (*at != '\0' && used + 1 < bytes) {
-        bool placeholder = strchr("$#@%~", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
+        bool placeholder = strchr("$#@%~&", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
                            !isalnum((unsigned char)at[2]);
         if (!placeholder) {
             ret_text[used++] = *at++;

@@ -69,6 +69,11 @@ static void words_match_their_enum_members(void **state)
     assert_string_equal(name_job_class(JOB_CLASS_P3), "P3");
     assert_string_equal(name_command_kind(POOL_COMMAND_OBSERVE_NODE), "observe_node");
     assert_string_equal(name_decision_kind(DECISION_LOST), "lost");
+    assert_string_equal(name_decision_kind(DECISION_STALL), "stall");
+    assert_string_equal(name_event_kind(POOL_EVENT_WORKER_STALLED), "worker_stalled");
+    assert_string_equal(name_reason(REASON_STALL_OVER + STALL_DIVERGED - STALL_OVER),
+                        "STALL_DIVERGED");
+    assert_string_equal(name_reason(REASON_STALL_OVER + SLOW_NETWORK - STALL_OVER), "SLOW_NETWORK");
     assert_string_equal(name_reason(REASON_REGION_CHANGED), "REGION_CHANGED");
     assert_string_equal(name_entry_kind(ENTRY_IDLE), "idle");
     assert_string_equal(name_job_state(JOB_CANCELLED), "cancelled");

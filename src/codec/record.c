@@ -138,6 +138,18 @@ static void walk_worker_reported(struct walk *walk, struct pool_event *e)
     walk_i32(walk, &e->u.worker_reported.exit_code);
 }
 
+static void walk_worker_stalled(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.worker_stalled.job_id);
+    walk_u64(walk, &e->u.worker_stalled.node_key);
+    walk_u64(walk, &e->u.worker_stalled.worker_id);
+    walk_u64(walk, &e->u.worker_stalled.step);
+    walk_u64(walk, &e->u.worker_stalled.peer_id);
+    walk_i64(walk, &e->u.worker_stalled.lasted_us);
+    walk_u32(walk, &e->u.worker_stalled.kind);
+    walk_u32(walk, &e->u.worker_stalled.slow_ppm);
+}
+
 /* false: no such kind */
 static bool walk_body(struct walk *walk, struct pool_event *e)
 {
@@ -157,6 +169,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
         walk_u64(walk, &e->u.ckpt_durable.step);
         return true;
     case POOL_EVENT_NODE_DRAIN_ASKED: walk_u64(walk, &e->u.node_drain_asked.node_key); return true;
+    case POOL_EVENT_WORKER_STALLED: walk_worker_stalled(walk, e); return true;
     case POOL_EVENT_KIND_END: return false;
     }
     return false;

@@ -43,6 +43,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_WORKER_REPORTED] = 24 + 40,
         [POOL_EVENT_CKPT_DURABLE] = 24 + 16,
         [POOL_EVENT_NODE_DRAIN_ASKED] = 24 + 8,
+        [POOL_EVENT_WORKER_STALLED] = 24 + 56,
     };
     for (uint32_t kind = 1; kind < POOL_EVENT_KIND_END; kind++)
         assert_int_equal(bytes_used_by(kind), expected[kind]);

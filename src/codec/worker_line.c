@@ -1,6 +1,17 @@
 #include "codec/worker_line.h"
 #include "codec/agent_parts.h"
+#include "codec/stall_json.h"
 #include <string.h>
+
+static void take_stack(struct report_stuck *stuck, const struct json_map *top)
+{
+    stuck->phase = "unknown";
+    stuck->state = json_take_text(top, "state", 4, JSON_OPTIONAL);
+    stuck->call = json_take_text(top, "call", REPORT_TEXT_MAX, JSON_OPTIONAL);
+    stuck->wchan = json_take_text(top, "wchan", REPORT_TEXT_MAX, JSON_OPTIONAL);
+    stuck->stack = json_take_text(top, "stack", STALL_STACK_MAX, JSON_OPTIONAL);
+    stuck->is = stuck->stack[0] != '\0';
+}
 
 static void take_line(struct worker_line *line, const struct json_map *top)
 {
@@ -28,8 +39,17 @@ static void take_line(struct worker_line *line, const struct json_map *top)
     } else if (strcmp(kind, "done") == 0) {
         line->kind = WORKER_LINE_DONE;
         line->step = json_take_u64(top, "step", UINT64_MAX, JSON_REQUIRED);
+    } else if (strcmp(kind, "stall") == 0) {
+        static const char *const also[] = {"t", NULL};
+        line->kind = WORKER_LINE_STALL;
+        stall_take(&line->stall, top, JSON_OPTIONAL, also);
+        line->step = line->stall.step;
+    } else if (strcmp(kind, "stack") == 0) {
+        line->kind = WORKER_LINE_STACK;
+        take_stack(&line->stuck, top);
     } else {
-        json_mistake(top, "t", "expected hello, joined, progress, ckpt, stats or done");
+        json_mistake(top, "t",
+                     "expected hello, joined, progress, ckpt, stats, stall, stack or done");
     }
 }
 

@@ -18,6 +18,8 @@ enum worker_line_kind {
     WORKER_LINE_CKPT,      /* step */
     WORKER_LINE_STATS,     /* tokens_per_s, step */
     WORKER_LINE_DONE,      /* step: how many there are; an exit with status 0 follows */
+    WORKER_LINE_STALL,     /* stall; no culprits: over */
+    WORKER_LINE_STACK,     /* stuck: state, call, wchan, stack; all "": it moves again */
 };
 
 struct worker_line {
@@ -27,6 +29,8 @@ struct worker_line {
     uint64_t generation, step;
     double tokens_per_s;
     struct report_progress progress;
+    struct report_stall stall;
+    struct report_stuck stuck;
 };
 
 bool worker_line_parse(const char *text, size_t bytes, struct worker_line *ret_line,

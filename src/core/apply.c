@@ -317,6 +317,30 @@ static void drain_asked(pool *p, const struct pool_event *event, struct pool_out
     if (slot != SLOT_NONE && p->nodes[slot].state != 0) plan_drain_asked(p, slot, out);
 }
 
+/* Kept as a decision, so that it can be asked for; the same again is not said again. */
+static void stalled(pool *p, const struct pool_event *event, struct pool_output *out)
+{
+    uint32_t slot = table_find(&p->job_table, event->u.worker_stalled.job_id);
+    if (slot == SLOT_NONE) return;
+    const struct job *j = &p->jobs[slot];
+    uint32_t kind = event->u.worker_stalled.kind;
+    struct pool_decision decision = {.kind = DECISION_STALL,
+                                     .reason = REASON_STALL_OVER + kind - STALL_OVER,
+                                     .job_id = j->job_id,
+                                     .node_key = event->u.worker_stalled.node_key,
+                                     .a = (int64_t)event->u.worker_stalled.step,
+                                     .b = (int64_t)event->u.worker_stalled.worker_id,
+                                     .c = event->u.worker_stalled.lasted_us};
+    if (kind == STALL_LINK || kind == SLOW_LINK)
+        decision.c = (int64_t)event->u.worker_stalled.peer_id;
+    else if (kind >= SLOW_DATA)
+        decision.c = (int64_t)event->u.worker_stalled.slow_ppm;
+    bool said = j->last_kind == decision.kind && j->last_reason == decision.reason &&
+                j->last_a == decision.a && j->last_b == decision.b;
+    bool over_without = kind == STALL_OVER && j->last_kind != DECISION_STALL;
+    if (!said && !over_without) act_decision(p, out, decision);
+}
+
 /* Silence while we were down is nobody's fault: leases count from now, and everyone is asked. */
 static void restarted(pool *p)
 {
@@ -344,6 +368,7 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_WORKER_REPORTED: worker_report(p, event, out); return;
     case POOL_EVENT_CKPT_DURABLE: checkpoint(p, event); return;
     case POOL_EVENT_NODE_DRAIN_ASKED: drain_asked(p, event, out); return;
+    case POOL_EVENT_WORKER_STALLED: stalled(p, event, out); return;
     case POOL_EVENT_KIND_END: break;
     }
     UNREACHABLE();

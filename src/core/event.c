@@ -102,6 +102,17 @@ static const char *check_worker(const struct pool_event *event)
     return NULL;
 }
 
+static const char *check_stall(const struct pool_event *event)
+{
+    if (event->u.worker_stalled.kind < STALL_OVER || event->u.worker_stalled.kind >= STALL_KIND_END)
+        return "stall: unknown kind";
+    if (event->u.worker_stalled.step > INT64_MAX || event->u.worker_stalled.worker_id > INT64_MAX ||
+        event->u.worker_stalled.peer_id > INT64_MAX)
+        return "stall: a step or worker does not fit 63 bits";
+    return is_time(event->u.worker_stalled.lasted_us) ? NULL
+                                                      : "stall: lasts less than 0 or too long";
+}
+
 static const char *check_kind(const struct pool_event *event)
 {
     switch ((enum pool_event_kind)event->kind) {
@@ -117,6 +128,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_WORKER_REPORTED: return check_worker(event);
     case POOL_EVENT_CKPT_DURABLE:
     case POOL_EVENT_NODE_DRAIN_ASKED: return NULL;
+    case POOL_EVENT_WORKER_STALLED: return check_stall(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

@@ -34,6 +34,7 @@ enum pool_event_kind {
     POOL_EVENT_WORKER_REPORTED,  /* one worker of one job, by its agent */
     POOL_EVENT_CKPT_DURABLE,     /* a checkpoint of a job is stored and verified */
     POOL_EVENT_NODE_DRAIN_ASKED, /* an operator wants a node emptied and let go */
+    POOL_EVENT_WORKER_STALLED, /* a job's workers found out who holds them up, or that it is over */
     POOL_EVENT_KIND_END,
 };
 
@@ -74,6 +75,25 @@ enum worker_phase {
     WORKER_PHASE_FAILED,   /* exited by itself with another status or by a signal */
     WORKER_PHASE_STOPPED,  /* exited because it was told to */
     WORKER_PHASE_END,
+};
+
+enum stall_kind { /* ORDER: the reasons from STALL_OVER on (output.h) */
+                  STALL_OVER = 1,
+                  STALL_STOPPED,
+                  STALL_SILENT,
+                  STALL_HOST,
+                  STALL_DATA,
+                  STALL_COMPUTE,
+                  STALL_STORAGE,
+                  STALL_LINK,
+                  STALL_NETWORK,
+                  STALL_DIVERGED,
+                  SLOW_DATA,
+                  SLOW_COMPUTE,
+                  SLOW_STORAGE,
+                  SLOW_LINK,
+                  SLOW_NETWORK,
+                  STALL_KIND_END,
 };
 
 enum job_kind { JOB_KIND_ELASTIC = 1, JOB_KIND_BATCH, JOB_KIND_END };
@@ -146,6 +166,12 @@ struct pool_event {
         struct {
             uint64_t node_key;
         } node_drain_asked;
+        struct {
+            uint64_t job_id, node_key, worker_id, step; /* the culprit; 0 = none (STALL_OVER) */
+            uint64_t peer_id; /* STALL_LINK, SLOW_LINK: the worker at the other end */
+            int64_t lasted_us;
+            uint32_t kind, slow_ppm; /* enum stall_kind; SLOW_*: of what it usually takes */
+        } worker_stalled;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

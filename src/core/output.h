@@ -44,12 +44,13 @@ enum decision_kind {
     DECISION_LOST,
     DECISION_STOP,
     DECISION_FINISH,
+    DECISION_STALL, /* nothing is done by the core: the workers found out, and this keeps it */
     DECISION_KIND_END,
 };
 
 /* Why, with up to three numbers a, b, c whose meaning the sentence gives. The codec prints them:
  * $a = money per hour, #a = count, @a = time left in seconds (from µs), %a = ppm as percent, ~a =
- * NCU from milli. Values are frozen once journaled: add at the end. */
+ * NCU from milli, &a = a key in its short form. Values are frozen once journaled: add at the end. */
 #define DECISION_REASONS(X)                                                                        \
     X(NONE, "")                                                                                    \
     X(FITS, "fits: needs #a devices, the pool can reach #b")                                       \
@@ -95,7 +96,27 @@ enum decision_kind {
                          "#c devices can go without breaking the gang; raise the budget or "       \
                          "cancel it")                                                              \
     X(KEPT_FOR_GANG,                                                                               \
-      "waits: stock that fits is kept for a gang of a higher class, for at most @a s")
+      "waits: stock that fits is kept for a gang of a higher class, for at most @a s")             \
+    X(STALL_OVER, "moves again: step #a, after @c s")                                              \
+    X(STALL_STOPPED, "step #a: the process of worker &b is stopped by a signal, since @c s")       \
+    X(STALL_SILENT, "step #a: nothing is heard of worker &b since @c s: it is stopped, dead or "   \
+                    "cut off")                                                                     \
+    X(STALL_HOST, "step #a waits for worker &b: its program has been stuck in a system call or "   \
+                  "on a lock for @c s")                                                            \
+    X(STALL_DATA, "step #a waits for worker &b: it has been waiting for data for @c s")            \
+    X(STALL_COMPUTE, "step #a waits for worker &b: it has been computing for @c s, far beyond "    \
+                     "what is usual there")                                                        \
+    X(STALL_STORAGE, "step #a waits for worker &b: its checkpoint has been in the way for @c s")   \
+    X(STALL_LINK, "step #a waits for the network between workers &b and &c")                       \
+    X(STALL_NETWORK, "step #a waits for the network of worker &b, for @c s")                       \
+    X(STALL_DIVERGED, "step #a: worker &b takes part in another collective than the rest; does "   \
+                      "it run the same code on the same data?")                                    \
+    X(SLOW_DATA, "worker &b waits longer for data: %c of what is usual, at step #a")               \
+    X(SLOW_COMPUTE,                                                                                \
+      "worker &b computes more slowly: a slot takes %c of what is usual, at step #a")              \
+    X(SLOW_STORAGE, "the checkpoints of worker &b take %c of what is usual, at step #a")           \
+    X(SLOW_LINK, "the network between workers &b and &c has become slow, at step #a")              \
+    X(SLOW_NETWORK, "the network of worker &b has become slow, at step #a")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

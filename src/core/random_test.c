@@ -341,6 +341,14 @@ static void trouble(struct world *w)
         }
         return;
     case 8: happen(w, (struct pool_event){.kind = POOL_EVENT_RESTARTED}); return;
+    case 9:
+        happen(w, (struct pool_event){
+                      .kind = POOL_EVENT_WORKER_STALLED,
+                      .u.worker_stalled = {.job_id = 1 + draw(w, JOBS),
+                                           .kind = STALL_OVER + draw(w, STALL_KIND_END - 1),
+                                           .worker_id = draw(w, 9),
+                                           .step = draw(w, 3)}});
+        return;
     default: return;
     }
 }

@@ -7,6 +7,7 @@
  *            then the agent sends them again, and each is stored once.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "codec/json.h"
 #include "codec/names.h"
@@ -311,6 +312,44 @@ static const char *push_checkpoints(struct visit *v)
     return trouble;
 }
 
+static uint64_t node_of_worker(struct server *s, uint64_t job_id, uint64_t worker_id)
+{
+    struct lease_range range = leases_of_job(&s->leases, job_id);
+    for (uint32_t i = 0; i < range.count; i++)
+        if (range.items[i].worker_id == worker_id) return range.items[i].node_key;
+    return 0;
+}
+
+void server_stall_changed(void *self, const struct stall_change *change)
+{
+    struct server *s = self;
+    struct job_view job;
+    bool over = change->culprit == NULL && !change->is_stopped;
+    if (!pool_job_find(s->pool, change->job_id, &job)) return;
+    if (over && job.state != JOB_RUNNING) return; /* it has ended: that says enough */
+    struct pool_event event = {.kind = POOL_EVENT_WORKER_STALLED};
+    event.u.worker_stalled.job_id = change->job_id;
+    event.u.worker_stalled.worker_id = change->worker_id;
+    event.u.worker_stalled.step = change->step;
+    event.u.worker_stalled.lasted_us = change->lasted_us < 0 ? 0 : change->lasted_us;
+    event.u.worker_stalled.kind = over                 ? STALL_OVER
+                                  : change->is_stopped ? STALL_STOPPED
+                                                       : stall_kind_of(change->culprit);
+    if (change->worker_id != 0 && leases_refresh(&s->leases, s->pool))
+        event.u.worker_stalled.node_key = node_of_worker(s, change->job_id, change->worker_id);
+    if (change->culprit != NULL && change->culprit->usual_us > 0) {
+        int64_t permille = change->culprit->for_us * 1000 / change->culprit->usual_us;
+        event.u.worker_stalled.slow_ppm =
+            permille > UINT32_MAX / 1000 ? UINT32_MAX : (uint32_t)permille * 1000;
+    }
+    if (change->culprit != NULL) event.u.worker_stalled.peer_id = change->culprit->peer;
+    const char *trouble = pump_push(s->pump, &event);
+    if (trouble != NULL)
+        log_line(LOG_WARN, "server", "a stall is not kept as a decision",
+                 "job=%" PRIu64 " worker=%" PRIu64 " why=\"%s\"", change->job_id, change->worker_id,
+                 trouble);
+}
+
 /* Levels for the core, if there is news or it is time. */
 static const char *push_levels(struct visit *v, struct agent_info *agent, uint32_t model)
 {
@@ -484,6 +523,9 @@ static void take_report(struct visit *v, struct agent_info *agent, uint32_t mode
     agent->boot = boot;
     uint32_t events_before = pump_batch(v->s->pump)->events.count;
     const char *trouble = push_levels(v, agent, model);
+    if (trouble == NULL && !stalls_take(&v->s->stalls, v->node_key, &v->report,
+                                        clock_monotonic_us(), server_stall_changed, v->s))
+        trouble = "out of memory; try again";
     if (trouble == NULL) trouble = push_rows(v, agent);
     if (trouble != NULL) {
         request_fail(v->r, 503, "%s", trouble);

@@ -77,6 +77,16 @@ static void reply_rows(struct server *s, request *r, struct sqlite3_stmt *query,
     request_reply_json(r, 200, rows == NULL ? NULL : json_pack("{s:o}", name, rows));
 }
 
+static uint64_t node_of(void *self, uint64_t job_id, uint64_t worker_id)
+{
+    struct server *s = self;
+    struct lease_range range = leases_of_job(&s->leases, job_id);
+    for (uint32_t i = 0; i < range.count; i++)
+        if (range.items[i].worker_id == worker_id) return range.items[i].node_key;
+    return 0;
+}
+
+/* What holds it up now, then everything that was decided. */
 void api_job_why(struct server *s, request *r)
 {
     uint64_t limit;
@@ -89,7 +99,15 @@ void api_job_why(struct server *s, request *r)
     if (query == NULL) return;
     bind_u64(query, 1, request_id(r));
     bind_u64(query, 2, limit);
-    reply_rows(s, r, query, "decisions", decision_row);
+    json_t *rows = rows_of(s, query, decision_row);
+    (void)leases_refresh(&s->leases, s->pool); /* no memory: culprits without their nodes */
+    json_t *stall = stalls_json(&s->stalls, request_id(r), node_of, s);
+    json_t *answer = rows == NULL || stall == NULL
+                         ? NULL
+                         : json_pack("{s:O,s:O}", "stall", stall, "decisions", rows);
+    json_decref(rows);
+    json_decref(stall);
+    request_reply_json(r, 200, answer);
 }
 
 void api_decisions(struct server *s, request *r)

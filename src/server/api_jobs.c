@@ -270,6 +270,8 @@ static json_t *job_row(struct server *s, const struct job_view *view)
     json_t *row = job_view_json(&view_names, view, jobs_spec(&s->jobs, view->spec_hash));
     if (row == NULL) return NULL;
     bool failed = false;
+    char stall[STALL_SENTENCE_BYTES];
+    json_set_text(row, "stall", stalls_text(&s->stalls, view->job_id, stall), &failed);
     json_set_real(row, "loss", info == NULL ? 0 : info->loss, &failed);
     json_set_real(row, "tokens_per_s", tokens_per_s(s, view->job_id), &failed);
     return json_finish(row, failed);

@@ -76,6 +76,7 @@ static void on_sweep(uv_timer_t *timer)
 {
     struct server *s = timer->data;
     agents_sweep(&s->agents, clock_monotonic_us() - SWEEP_SILENT_US);
+    stalls_expire(&s->stalls, clock_monotonic_us(), server_stall_changed, s);
     pool_check(s->pool); /* a broken invariant stops here, before it is journaled on */
 }
 

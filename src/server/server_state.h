@@ -18,6 +18,7 @@
 #include "server/offers.h"
 #include "server/providers.h"
 #include "server/pump.h"
+#include "server/stalls.h"
 #include "server/stream.h"
 
 enum { SERVER_PATH_BYTES = 4096 };
@@ -36,6 +37,7 @@ struct server {
     struct jobs jobs;
     struct agents agents;
     struct leases leases;
+    struct stalls stalls;
     pool *pool;
     void *pool_memory;
     pump *pump;
@@ -59,6 +61,9 @@ void api_handle(void *host, request *r);
 void api_wait(struct server *s, request *r, batch_done_fn *done, void *arg);
 /* Answers a request whose commit failed: 507 when the disk is full, else 503. */
 void api_commit_failed(struct server *s, request *r, const char *error);
+
+/* api_agents.c: journals what has changed about stalls; self is the server. */
+void server_stall_changed(void *self, const struct stall_change *change);
 
 /* The calls, one file for each kind of thing. */
 void api_plan(struct server *s, request *r);

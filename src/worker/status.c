@@ -1,6 +1,7 @@
 #include "worker/status.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "worker/core/diagnose.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -113,6 +114,27 @@ bool status_read_recorder(const char *path, struct recorder *ret_recorder, struc
     (void)close(fd); /* read only */
     if (got == (ssize_t)sizeof *ret_recorder) return true;
     return error_set(ret_error, "%s: the page is shorter than its recorder", path);
+}
+
+bool status_lateness(const char *path, int64_t now_us, struct status_lateness *ret_lateness)
+{
+    struct recorder recorder;
+    if (!status_read_recorder(path, &recorder, /* ret_error */ NULL)) return false;
+    const struct record *last = recorder_last(&recorder, 0);
+    if (last == NULL || last->phase >= RECORD_PHASE_END) return false;
+    uint32_t usual_us, spread_us;
+    bool known = record_habit_usual(&recorder.habit[last->phase], &usual_us, &spread_us);
+    bool works = last->phase == RECORD_DATA || last->phase == RECORD_COMPUTE ||
+                 last->phase == RECORD_APPLY || last->phase == RECORD_SAVE;
+    *ret_lateness = (struct status_lateness){.for_us = now_us - last->entered_us,
+                                             .usual_us = known ? usual_us : 0,
+                                             .step = last->step,
+                                             .slot = last->detail,
+                                             .phase = last->phase};
+    if (ret_lateness->for_us < 0) ret_lateness->for_us = 0; /* entered while we looked */
+    ret_lateness->is_late =
+        works && known && ret_lateness->for_us > diagnose_limit_us(usual_us, spread_us);
+    return true;
 }
 
 const char *status_phase_name(uint32_t phase)

@@ -53,6 +53,15 @@ bool status_read(const char *path, struct worker_status *ret_status,
 /* The recorder of a page, at any time, of a process alive, stopped or dead. */
 bool status_read_recorder(const char *path, struct recorder *ret_recorder,
                           struct error *ret_error) WARN_UNUSED;
+/* Is the newest record older than it should be, by the rank's own measure (diagnose.h)? Only of own
+ * work: who waits for others is not late. False: no page, or nothing was recorded yet. */
+struct status_lateness {
+    bool is_late;
+    int64_t for_us, usual_us;
+    uint64_t step, slot;
+    uint32_t phase; /* enum record_phase */
+};
+bool status_lateness(const char *path, int64_t now_us, struct status_lateness *ret_lateness);
 /* "compute" and so on; "unknown" for values out of range. */
 const char *status_phase_name(uint32_t phase);
 

@@ -395,8 +395,8 @@ void exchange_missing(const struct exchange *x, uint64_t *ret_parts, uint64_t *r
     for (uint32_t i = 0; x->begun && i < x->member_count; i++) {
         const struct exchange_link *link = &x->link[i];
         if (i == x->me) continue;
-        bool part = !link->knows_slots || link->part_got < chunk_first(x, x->me + 1);
-        if (part) *ret_parts |= UINT64_C(1) << i;
-        if (link->mean_got < chunk_first(x, i + 1)) *ret_means |= UINT64_C(1) << i;
+        bool part = !link->knows_slots || link->part_got < chunk_end(x, x->me);
+        if (part && exchange_owns(x, x->me)) *ret_parts |= UINT64_C(1) << i;
+        if (link->mean_got < chunk_end(x, i)) *ret_means |= UINT64_C(1) << i;
     }
 }

@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 build_packages="build-essential meson ninja-build pkg-config libuv1-dev libmicrohttpd-dev libcurl4-openssl-dev
  libjansson-dev libyaml-dev libsqlite3-dev libssl-dev libxxhash-dev libopenblas-dev libcmocka-dev
  ca-certificates bible-kjv bible-kjv-text"
-test_packages="clang llvm-14 libclang-rt-14-dev curl jq python3 python3-venv procps"
+test_packages="clang llvm-14 libclang-rt-14-dev curl jq python3 python3-venv python3-torch procps"
 bench_packages="openmpi-bin libopenmpi-dev libgloo-dev jq bsdextrautils python3-torch libopenblas0-openmp"
 lint_packages="clang-format shellcheck"
 

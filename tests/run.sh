@@ -49,6 +49,7 @@ meson_tests() { # meson_tests NAME DIR ARGUMENT... : counts each test of a Meson
     failed=$((failed + bad))
     if [ "$bad" = 0 ]; then
         echo "ok    $name: ${ok:-0} tests ($(($(date +%s) - started)) s)"
+        grep -hs '^SKIPPED' "$dir"/meson-logs/testlog.txt | sort -u | sed 's/^/      /' # what could not be tested here
     else
         echo "FAIL  $name: $bad of $((${ok:-0} + bad)); see $logs/$name.log:"
         grep -E '^ *[0-9]+/[0-9]+ .*(FAIL|TIMEOUT|ERROR)' $logs/"$name".log | head -n 20

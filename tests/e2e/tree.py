@@ -8,7 +8,7 @@ import tempfile
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-COPIED = ["examples", "catalog", "docs", "tests/scenario", "README.md"]
+COPIED = ["examples", "catalog", "docs", "python", "tests/scenario", "README.md"]
 root = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -1,15 +1,18 @@
 /* lm: trains a GPT as a worker of an elastic job, or alone; writes text by a checkpoint. The example
  * to read for how a program uses libshoal: join() hands over the tensors, run() is the loop. */
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/io.h"
 #include "ops.h"
 #include "saved.h"
 #include "tensors.h"
 #include "trainer.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <shoal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { DEFAULT_STEPS = 200, DEFAULT_SLOTS = 32, BATCH_MAX = 1024 /* of --batch */ };
 
@@ -38,6 +41,21 @@ static struct shoal *join(const struct lm_options *options, const struct trainer
                                   .checkpoint_every = options->checkpoint_every,
                                   .identity = trainer_identity(trainer, options)};
     return shoal_join(&shoal, ret_error->text, sizeof ret_error->text);
+}
+
+/* Better now than after hours: a local folder that cannot be made or written in is refused. */
+static bool check_checkpoint_folder(const struct lm_options *options, struct error *ret_error)
+{
+    const char *dir = options->checkpoint, *set = getenv("SHOAL_CHECKPOINT_DIR");
+    if (dir == NULL) {
+        if (options->checkpoint_every == 0 || (set != NULL && set[0] != '\0')) return true;
+        return error_set(ret_error, "--checkpoint-every needs --checkpoint DIR");
+    }
+    if (strstr(dir, "://") != NULL) return true; /* the library knows what that is */
+    if (!io_make_dirs(dir, ret_error)) return error_prefix(ret_error, "--checkpoint");
+    if (access(dir, W_OK) == 0) return true;
+    return error_set(ret_error, "--checkpoint %s: cannot write there: %s; give a folder of yours",
+                     dir, error_errno(errno));
 }
 
 struct run {
@@ -137,6 +155,7 @@ static bool train(const struct lm_options *options, struct error *ret_error)
                       .trainer = &trainer,
                       .alone = getenv("SHOAL_AGENT_FD") == NULL,
                       .last_us = clock_monotonic_us()};
+    if (!check_checkpoint_folder(options, ret_error)) return false;
     if (!trainer_open(&trainer, options, ret_error)) return false;
     bool done = tensors_make(&list, &trainer, ret_error);
     if (done) run.job = join(options, &trainer, &list, ret_error);

@@ -117,6 +117,12 @@ refused 1 'text: --held-out 2 % are 277 tokens, too few for --context 300' "$lm"
 refused 1 'text: the text has pairs for ' "$lm" --data text --tokenizer bpe --vocab 60000
 refused 1 '--heads 5: must divide --width 96' "$lm" --data text --heads 5
 refused 1 '--threads 3: use 1 to --parts 2' "$lm" --data text --threads 3
+refused 1 '--checkpoint-every needs --checkpoint DIR' "$lm" --data text --checkpoint-every 2
+refused 1 '--checkpoint: /proc/none' "$lm" --data text --checkpoint /proc/none --checkpoint-every 2
+refused 1 '--checkpoint' "$lm" --data text --checkpoint text --checkpoint-every 2
+"$lm" --data text --steps 1 --slots 1 --width 48 --heads 2 --checkpoint saved >out 2>err
+grep -q 'step-000004: skipped, a checkpoint of another run (another model: tensor 1 is param tokens \[256, 32\], not param tokens \[256, 48\]' err ||
+    fail "does not name the first tensor that differs: $(cat err)"
 refused 1 'SHOAL_STEPS=many' env SHOAL_STEPS=many "$lm" --data text
 refused 1 'SHOAL_SLOTS=99999999999' env SHOAL_SLOTS=99999999999 "$lm" --data text
 refused 2 '--data FILE is needed' "$lm"

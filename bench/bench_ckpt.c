@@ -85,7 +85,7 @@ static void order(struct bench *b, struct member_save *save)
 {
     b->step++;
     *save = (struct member_save){.active = true, .step = b->step};
-    save->turn.position = 2 * b->step;
+    save->turn.position = b->step;
     save->turn.member_count = 1;
     save->turn.member[0] = 1;
     save->turn.tag = (struct wire_tag){b->step, 1};

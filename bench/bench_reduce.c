@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "worker/core/exchange.h"
+#include "worker/core/quant_isa.h"
 #include "worker/net_conn.h"
+#include "worker/pages.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -65,20 +67,19 @@ static void rank_init(struct rank *r, uint32_t me, uint32_t ranks, uint64_t elem
     uint32_t *tensor_block = need(2, sizeof *tensor_block);
     layout_init(&r->layout, &elements, 1, start, tensor_block);
     r->scale = need(blocks, sizeof *r->scale);
-    for (uint64_t b = 0; b < blocks; b++) r->scale[b] = -38;
+    for (uint64_t b = 0; b < blocks; b++) r->scale[b] = 6;
     r->gradient = need(elements, sizeof *r->gradient);
     r->plain = need(elements, sizeof *r->plain);
-    r->x.layout = &r->layout;
-    r->x.scale = r->scale;
-    r->x.slot_count = ranks;
-    r->x.own =
-        (struct quant_sum){need(elements, 8), need(blocks, 4), need(blocks, 1), need(elements, 1)};
-    r->x.sum =
-        (struct quant_sum){need(elements, 8), need(blocks, 4), need(blocks, 1), need(elements, 1)};
-    r->x.mean = need(elements, sizeof *r->x.mean);
-    r->x.peak = need(blocks, sizeof *r->x.peak);
+    struct exchange_setup setup = {.layout = &r->layout,
+                                   .scale = r->scale,
+                                   .mean = need(elements, sizeof *setup.mean),
+                                   .slot_count = ranks,
+                                   .isa = quant_isa_best(),
+                                   .memory = pages_map(exchange_size(&r->layout))};
+    if (setup.memory == NULL) die("out of memory");
+    exchange_init(&r->x, &setup);
     for (uint64_t i = 0; i < elements; i++) r->gradient[i] = (float)(i % 97 + me) * 0.01f;
-    quant_add(&r->layout, r->scale, r->gradient, true, &r->x.own);
+    quant_add(&r->x.own, r->scale, r->gradient, 0, r->layout.block_count);
 }
 
 static uint32_t first_of(const struct rank *r, uint32_t rank)
@@ -129,7 +130,7 @@ static size_t fill_floats(struct rank *r, uint32_t *cursor, uint32_t end, const 
                           uint8_t *bytes)
 {
     uint32_t first = *cursor;
-    if (end - first > WIRE_PIECE_BLOCKS) end = first + WIRE_PIECE_BLOCKS;
+    if (end - first > EXCHANGE_PIECE_BLOCKS) end = first + EXCHANGE_PIECE_BLOCKS;
     size_t count = elements_of(r, first, end) * sizeof(float);
     memcpy(bytes, from + r->layout.start[first], count);
     *cursor = end;
@@ -160,7 +161,8 @@ static void take_floats(struct rank *r, uint32_t *cursor, const uint8_t *bytes, 
 {
     uint64_t at = r->layout.start[*cursor], elements = count / sizeof(float);
     if (add)
-        quant_add_floats(r->plain + at, (const float *)(const void *)bytes, elements);
+        quant_kernel_plain_join(quant_isa_best(), r->plain + at, r->plain + at,
+                                (const float *)(const void *)bytes, elements);
     else
         memcpy(r->plain + at, bytes, count);
     while (*cursor < r->layout.block_count && r->layout.start[*cursor] < at + elements) ++*cursor;

@@ -27,8 +27,7 @@ struct shoal {
     /* Arrays of the machine; see member_config. */
     int16_t *scale;
     float *gradient;
-    struct quant_sum own, sum;
-    uint32_t *peak;
+    void *exchange_memory;
     uint8_t *shadow;
     struct transfer_segment *segment;
     struct ckpt_range *range; /* of this member's shard, for saver_order */

@@ -108,7 +108,7 @@ static void write_page(struct shoal *shoal)
     struct worker_status facts = {
         .job = shoal->job.job_id,
         .worker = shoal->job.worker_id,
-        .step = m->self.position / 2,
+        .step = m->self.position,
         .generation = m->last_compute.generation,
         .attempt = m->last_compute.attempt,
         .phase = doing_of(shoal),
@@ -121,7 +121,7 @@ static void write_page(struct shoal *shoal)
 static void report_stats(struct shoal *shoal)
 {
     int64_t now_us = clock_monotonic_us();
-    uint64_t step = shoal->member->self.position / 2;
+    uint64_t step = shoal->member->self.position;
     if (now_us - shoal->told_stats_us < STATS_US) return;
     double seconds = (double)(now_us - shoal->told_stats_us) / 1e6;
     double tokens = (double)(step - shoal->told_stats_step) * own_slots(shoal->member) *
@@ -152,7 +152,7 @@ void report_changes(struct shoal *shoal)
         shoal->joined_generation = m->turn.generation;
         report_json(shoal, json_pack("{s:s, s:I, s:I}", "t", "joined", "generation",
                                      (json_int_t)m->turn.generation, "step",
-                                     (json_int_t)(m->turn.position / 2)));
+                                     (json_int_t)m->turn.position));
     }
     report_stats(shoal);
 }

@@ -351,7 +351,7 @@ void saver_order(struct saver *saver, const struct wire_turn *turn, uint32_t ind
         if (!saver->flight[i].active) flight = &saver->flight[i];
     unlock(saver);
     ASSERT(flight != NULL); /* orders come from one thread, so it stays ours */
-    flight->step = turn->position / 2;
+    flight->step = turn->position;
     flight->tag = turn->tag;
     name_of(&turn->tag, index, flight->name);
     flight->failed = !plan(saver, flight, range, range_count, &flight->error);

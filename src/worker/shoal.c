@@ -3,9 +3,11 @@
 #include "base/mem.h"
 #include "core/assert.h"
 #include "worker/ckpt_store.h"
+#include "worker/core/quant_isa.h"
 #include "worker/engine.h"
 #include "worker/host.h"
 #include "worker/leave_signal.h"
+#include "worker/pages.h"
 #include "worker/saver.h"
 #include <errno.h>
 #include <stdio.h>
@@ -25,29 +27,12 @@ static void release(struct shoal *shoal)
     mem_free(shoal->member);
     mem_free(shoal->scale);
     mem_free(shoal->gradient);
-    mem_free(shoal->own.sum);
-    mem_free(shoal->own.peak);
-    mem_free(shoal->own.odd);
-    mem_free(shoal->own.special);
-    mem_free(shoal->sum.sum);
-    mem_free(shoal->sum.peak);
-    mem_free(shoal->sum.odd);
-    mem_free(shoal->sum.special);
-    mem_free(shoal->peak);
+    pages_unmap(shoal->exchange_memory, exchange_size(&shoal->job.layout));
     mem_free(shoal->shadow);
     mem_free(shoal->segment);
     mem_free(shoal->range);
     job_free(&shoal->job);
     mem_free(shoal);
-}
-
-static bool allocate_sum(struct quant_sum *sum, const struct layout *layout)
-{
-    sum->sum = mem_zalloc(layout->element_count, sizeof *sum->sum);
-    sum->peak = mem_zalloc(layout->block_count, sizeof *sum->peak);
-    sum->odd = mem_zalloc(layout->block_count, 1);
-    sum->special = mem_zalloc(layout->element_count, 1);
-    return sum->sum != NULL && sum->peak != NULL && sum->odd != NULL && sum->special != NULL;
 }
 
 static uint64_t state_bytes(const struct job *job)
@@ -61,12 +46,11 @@ static bool allocate(struct shoal *shoal, struct error *ret_error)
     const struct layout *layout = &job->layout;
     shoal->scale = mem_zalloc(layout->block_count, sizeof *shoal->scale);
     shoal->gradient = mem_zalloc(layout->element_count, sizeof *shoal->gradient);
-    shoal->peak = mem_zalloc(layout->block_count, sizeof *shoal->peak);
+    shoal->exchange_memory = pages_map(exchange_size(layout));
     shoal->shadow = mem_zalloc(state_bytes(job), 1); /* touched only when a sync fills it */
     shoal->segment = mem_zalloc((size_t)job->tensor_count + 1, sizeof *shoal->segment);
     shoal->member = mem_zalloc(1, sizeof *shoal->member);
-    bool sums = allocate_sum(&shoal->own, layout) && allocate_sum(&shoal->sum, layout);
-    if (!sums || shoal->scale == NULL || shoal->gradient == NULL || shoal->peak == NULL ||
+    if (shoal->scale == NULL || shoal->gradient == NULL || shoal->exchange_memory == NULL ||
         shoal->shadow == NULL || shoal->segment == NULL || shoal->member == NULL) {
         mem_free(shoal->member);
         shoal->member = NULL;
@@ -95,10 +79,10 @@ static void set_up_member(struct shoal *shoal)
         .has_store = job->checkpoint_dir != NULL,
         .layout = &job->layout,
         .scale = shoal->scale,
-        .own = shoal->own,
-        .sum = shoal->sum,
         .mean = shoal->gradient,
-        .peak = shoal->peak,
+        .exchange_memory = shoal->exchange_memory,
+        .isa = quant_isa_best(),
+        .norm_end = job->layout.tensor_block[job->param_count],
         .state = {shoal->segment, job->tensor_count + 1, state_bytes(job)},
         .shadow = shoal->shadow,
         .recorder = shoal->page != NULL ? status_recorder(shoal->page) : &shoal->recorder,
@@ -309,7 +293,7 @@ static void fill_work(struct shoal *shoal, struct shoal_work *ret_work)
     bool apply = shoal->doing == MEMBER_WANT_APPLY;
     *ret_work = (struct shoal_work){
         .kind = apply ? SHOAL_APPLY : SHOAL_COMPUTE,
-        .step = m->self.position / 2,
+        .step = m->self.position,
         .slot = apply ? 0 : m->slot,
         .gradient = shoal->gradient,
         .loss = apply ? shoal->gradient[shoal->job.gradient_count] : 0,
@@ -358,7 +342,7 @@ static bool found(struct shoal *shoal)
         saver_trust(shoal->saver, step);
         fprintf(stderr, "resuming from the checkpoint of step %llu\n", (unsigned long long)step);
     }
-    member_founded(shoal->member, 2 * step);
+    member_founded(shoal->member, step);
     return true;
 }
 
@@ -455,7 +439,11 @@ void shoal_submit(struct shoal *shoal, float loss)
     lock(shoal);
     bool wanted = member_slot_begin(shoal->member, &first, &epoch);
     (void)pthread_mutex_unlock(&shoal->lock);
-    if (wanted) quant_add(&shoal->job.layout, shoal->scale, shoal->gradient, first, &shoal->own);
+    if (wanted) {
+        struct quant_sum *own = &shoal->member->exchange.own;
+        if (first) quant_clear(own);
+        quant_add(own, shoal->scale, shoal->gradient, 0, shoal->job.layout.block_count);
+    }
     if (shoal->job.emulate_slot_us > 0) pad_slot(shoal);
     uint64_t took_us = (uint64_t)(clock_monotonic_us() - shoal->slot_started_us);
     lock(shoal);
@@ -494,7 +482,7 @@ int shoal_close(struct shoal *shoal)
     }
     if (left)
         fprintf(stderr, "left as told after step %llu\n",
-                (unsigned long long)(shoal->member->self.position / 2));
+                (unsigned long long)(shoal->member->self.position));
     int status = (done || left) && !shoal->failed ? 0 : 1;
     release(shoal);
     return status;

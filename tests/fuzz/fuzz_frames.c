@@ -13,15 +13,15 @@ struct victim {
     struct member member;
     struct layout layout;
     uint64_t start[BLOCKS + 1];
-    uint32_t tensor_block[2], own_peak[BLOCKS], sum_peak[BLOCKS], peak[BLOCKS];
+    uint32_t tensor_block[2];
     int16_t scale[BLOCKS];
-    int64_t own[ELEMENTS], sum[ELEMENTS];
-    uint8_t own_odd[BLOCKS], sum_odd[BLOCKS], own_special[ELEMENTS], sum_special[ELEMENTS];
     float mean[ELEMENTS];
     struct transfer_segment segment;
     uint8_t shadow[sizeof(float) * ELEMENTS];
     float weights[ELEMENTS];
 };
+
+static _Alignas(64) uint8_t exchange_memory[1 << 20];
 
 static void set_up(struct victim *v)
 {
@@ -36,10 +36,8 @@ static void set_up(struct victim *v)
         .gang = 1,
         .layout = &v->layout,
         .scale = v->scale,
-        .own = {v->own, v->own_peak, v->own_odd, v->own_special},
-        .sum = {v->sum, v->sum_peak, v->sum_odd, v->sum_special},
+        .exchange_memory = exchange_memory,
         .mean = v->mean,
-        .peak = v->peak,
         .state = {&v->segment, 1, sizeof v->weights},
         .shadow = v->shadow,
     };
@@ -65,9 +63,9 @@ static void work(struct victim *v)
     if (want == MEMBER_WANT_COMPUTE) {
         bool first;
         uint32_t epoch = 0;
-        struct quant_sum own = {v->own, v->own_peak, v->own_odd, v->own_special};
         bool add = member_slot_begin(&v->member, &first, &epoch);
-        if (add) quant_add(&v->layout, v->scale, v->weights, first, &own);
+        if (add && first) quant_clear(&v->member.exchange.own);
+        if (add) quant_add(&v->member.exchange.own, v->scale, v->weights, 0, BLOCKS);
         member_slot_done(&v->member, add, epoch, 10);
     }
     (void)member_park(&v->member);

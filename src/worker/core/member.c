@@ -27,13 +27,12 @@ void member_tell_all(struct member *m)
 static void tell_turn(struct member *m)
 {
     bool computes = m->exchange.begun && wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
-    bool all =
-        !computes || m->turn.tag.leader == m->config.id || exchange_owns(&m->exchange, m->me);
+    bool all = !computes || m->turn.tag.leader == m->config.id;
     for (uint32_t i = 0; i < m->peer_count; i++) {
         struct member_peer *peer = &m->peer[i];
         uint32_t index = index_of(&m->turn, peer->id);
         peer->status_due = peer->status_due || all || m->turn.tag.leader == peer->id ||
-                           (index != GROUP_NOBODY && exchange_owns(&m->exchange, index));
+                           (index != GROUP_NOBODY && exchange_meets(&m->exchange, index));
     }
 }
 
@@ -53,24 +52,25 @@ void member_init(struct member *m, const struct member_config *config)
     m->config = *config;
     m->me = GROUP_NOBODY;
     m->self.weights_hash = config->weights_hash;
-    m->exchange.layout = config->layout;
-    m->exchange.scale = config->scale;
-    m->exchange.own = config->own;
-    m->exchange.sum = config->sum;
-    m->exchange.mean = config->mean;
-    m->exchange.peak = config->peak;
-    m->exchange.slot_count = config->slot_count;
+    struct exchange_setup setup = {.layout = config->layout,
+                                   .scale = config->scale,
+                                   .mean = config->mean,
+                                   .slot_count = config->slot_count,
+                                   .norm_end = config->norm_end,
+                                   .isa = config->isa,
+                                   .memory = config->exchange_memory};
+    exchange_init(&m->exchange, &setup);
     m->in.shadow = config->shadow;
 }
 
 void member_check(const struct member *m)
 {
     ASSERT(m->peer_count <= GROUP_PEERS_MAX);
-    ASSERT(m->self.position <= 2 * m->config.steps);
+    ASSERT(m->self.position <= m->config.steps);
     ASSERT(m->me == GROUP_NOBODY || m->turn.member[m->me] == m->config.id);
     ASSERT(wire_tag_compare(&m->self.turn, &m->turn.tag) == 0);
     if (m->exchange.ready) ASSERT(m->parked || m->committing || m->exchange.begun);
-    if (m->committing) ASSERT(m->commit.step == m->self.position / 2);
+    if (m->committing) ASSERT(m->commit.step == m->self.position);
 }
 
 static void order_save(struct member *m, const struct wire_turn *turn)
@@ -80,7 +80,7 @@ static void order_save(struct member *m, const struct wire_turn *turn)
         memset(&m->save, 0, sizeof m->save);
         m->save.active = true;
         m->save.turn = *turn;
-        m->save.step = turn->position / 2;
+        m->save.step = turn->position;
     }
     if (index_of(turn, m->config.id) == GROUP_NOBODY) return;
     m->self.save = turn->tag;
@@ -93,7 +93,7 @@ static void refuse_save(struct member *m)
 {
     m->save_wanted = false;
     m->shard = (struct wire_shard){.tag = m->save_turn.tag,
-                                   .step = m->save_turn.position / 2,
+                                   .step = m->save_turn.position,
                                    .index = index_of(&m->save_turn, m->config.id)};
     struct member_peer *leader = find_peer(m, m->save_turn.tag.leader);
     if (leader != NULL)
@@ -151,8 +151,8 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     case TURN_SYNC: begin_sync(m); break;
     case TURN_SAVE: break;
     case TURN_FINISH: /* late comers of a finished job have nothing to do either */
-        if (m->me != GROUP_NOBODY || turn->position == 2 * m->config.steps)
-            m->exit = m->self.has_state && m->self.position == 2 * m->config.steps
+        if (m->me != GROUP_NOBODY || turn->position == m->config.steps)
+            m->exit = m->self.has_state && m->self.position == m->config.steps
                           ? MEMBER_WANT_EXIT_DONE
                           : MEMBER_WANT_EXIT_LEFT;
         break;
@@ -161,32 +161,13 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     tell_turn(m);
 }
 
-static bool step_fits(const struct member *m)
-{
-    for (uint32_t b = 0; b < m->config.layout->block_count; b++)
-        if (!quant_fits(m->config.peak[b], m->config.scale[b])) return false;
-    return true;
-}
-
-/* All means are here: either the step counts, or the scales were wrong and it is redone. */
+/* All means are here: the step counts, once it is applied. */
 static void conclude(struct member *m)
 {
-    if (step_fits(m)) {
-        m->committing = true;
-        m->commit.step = m->self.position / 2;
-        m->commit.turn = m->last_compute;
-        m->commit.loss = m->config.mean[m->config.layout->element_count - 1];
-        return;
-    }
-    if (m->self.position % 2 == 1) { /* redone, it must fit: some peer sent false peaks */
-        m->exchange.broken = true;
-        return;
-    }
-    (void)quant_rescale(m->config.layout, m->config.peak, m->config.scale); /* known not to fit */
-    m->self.position++;
-    m->self.moved_by = m->turn.tag;
-    void_sums(m);
-    member_tell_all(m);
+    m->committing = true;
+    m->commit.step = m->self.position;
+    m->commit.turn = m->last_compute;
+    m->commit.loss = m->config.mean[m->config.layout->element_count - 1];
 }
 
 static bool computes_now(const struct member *m)
@@ -354,7 +335,7 @@ static bool take_status(struct member *m, struct member_peer *peer, const uint8_
 {
     struct wire_status status;
     if (!wire_get_status(bytes, count, &status)) return false;
-    if (status.position > 2 * m->config.steps) return false;
+    if (status.position > m->config.steps) return false;
     peer->status = status;
     peer->knows_status = true;
     bool prompt = m->now_us - m->woke_us > MEMBER_TICK_US;
@@ -370,7 +351,7 @@ static bool take_turn(struct member *m, const struct member_peer *peer, const ui
     struct wire_turn turn;
     if (!wire_get_turn(bytes, count, &turn) || turn.tag.leader != peer->id) return false;
     if (turn.kind == TURN_COMPUTE && turn.slot_count != m->config.slot_count) return false;
-    if (turn.position > 2 * m->config.steps) return false;
+    if (turn.position > m->config.steps) return false;
     if (turn.tag.turn > m->turn_max) m->turn_max = turn.tag.turn;
     /* One place is enough: who really leads repeats its turn, and goes before the others. */
     if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0)

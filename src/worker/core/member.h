@@ -88,9 +88,10 @@ struct member_config {
     bool has_store;                        /* a folder for checkpoints is set */
     const struct layout *layout;
     int16_t *scale;
-    struct quant_sum own, sum;
     float *mean;
-    uint32_t *peak;
+    void *exchange_memory; /* exchange_size() */
+    enum quant_isa isa;
+    uint32_t norm_end;           /* blocks of the gradient that its norm counts: without the loss */
     struct transfer_state state; /* weights, then scales */
     uint8_t *shadow;             /* state.total_bytes */
     struct recorder *recorder;   /* NULL: nothing is recorded, told or judged */
@@ -197,7 +198,7 @@ bool member_slot_begin(const struct member *m, bool *ret_first, uint32_t *ret_ep
 void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t took_us);
 bool member_slot_is_void(const struct member *m); /* computing it further is of no use */
 void member_applied(struct member *m);
-void member_save_taken(struct member *m); /* noted; the state must stay as it is until */
+void member_save_taken(struct member *m);  /* noted; the state must stay as it is until */
 void member_save_copied(struct member *m); /* the copy is made (from any thread) */
 
 /* Events from whoever writes files. manifest_due and failed in m->save are the orders to it. */

@@ -255,7 +255,6 @@ static void choose_owners(const struct member *m, struct wire_turn *turn)
             last->redone_slots + slots_reassign(turn->owner, slots, slot_us, turn->member_count);
         return;
     }
-    if (turn->position % 2 == 1) turn->redone_slots = last->redone_slots + slots;
     slots_assign(turn->owner, slots, slot_us, turn->member_count);
     if (last->tag.turn != 0 && same_members(turn, last) &&
         !slots_are_better(turn->owner, last->owner, slots, slot_us, turn->member_count))
@@ -270,14 +269,14 @@ static bool writes(const struct member *m)
 static bool save_is_due(const struct member *m, uint64_t position)
 {
     if (m->config.save_every == 0 || !m->config.has_store || writes(m)) return false;
-    if (position == 0 || position % 2 == 1 || m->saved_position == position) return false;
-    return position / 2 % m->config.save_every == 0;
+    if (position == 0 || m->saved_position == position) return false;
+    return position % m->config.save_every == 0;
 }
 
 static void plan_compute(const struct member *m, struct wire_turn *turn)
 {
     const struct wire_turn *last = &m->last_compute;
-    bool same_step = last->tag.turn != 0 && last->position / 2 == turn->position / 2;
+    bool same_step = last->tag.turn != 0 && last->position == turn->position;
     turn->kind = TURN_COMPUTE;
     turn->attempt = same_step ? last->attempt + 1 : 1;
     turn->generation =
@@ -321,8 +320,8 @@ bool member_plan(const struct member *m, struct wire_turn *ret_turn)
         choose_sources(m, ret_turn);
         return true;
     }
-    bool all_steps_done = seen.position_max == 2 * m->config.steps;
-    if (all_steps_done || (!stayers && seen.position_max % 2 == 0)) return plan_end(m, ret_turn);
+    bool all_steps_done = seen.position_max == m->config.steps;
+    if (all_steps_done || !stayers) return plan_end(m, ret_turn);
     plan_compute(m, ret_turn);
     return true;
 }

@@ -8,6 +8,7 @@
  * Reproduce   worker_member_sim_test SEED
  */
 #include "worker/core/member.h"
+#include "worker/core/quant_isa.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,9 +57,6 @@ struct node {
     struct member member;
     float weights[WEIGHTS], initial[WEIGHTS], gradient[ELEMENTS];
     int16_t scale[BLOCKS];
-    int64_t own[ELEMENTS], sum[ELEMENTS];
-    uint32_t own_peak[BLOCKS], sum_peak[BLOCKS], peak[BLOCKS];
-    uint8_t own_odd[BLOCKS], sum_odd[BLOCKS], own_special[ELEMENTS], sum_special[ELEMENTS];
     struct transfer_segment segment[2];
     uint8_t shadow[sizeof(float) * WEIGHTS + sizeof(int16_t) * BLOCKS];
     uint32_t slot_us, work;
@@ -90,12 +88,15 @@ struct world {
     bool loss_known[64], store_full;
     int64_t report_us[64][NODES], commit_us[64][NODES]; /* when a node told of, applied a step */
     float loss[64], final[WEIGHTS];
+    double norm[64]; /* squared, of each step's mean gradient */
     uint64_t store_position;
     float store_weights[WEIGHTS];
     int16_t store_scale[BLOCKS];
     uint32_t done_count, crashes, joins, leaves, glitches, redone;
     const char *wrong;
 };
+
+static _Alignas(64) uint8_t exchange_memory[NODES][1 << 19];
 
 static uint64_t mix(uint64_t z)
 {
@@ -211,15 +212,10 @@ static void pump(struct world *w, uint32_t from, bool flush)
 
 static void check_cover(struct world *w, const struct node *node)
 {
-    uint32_t slots = 0;
-    struct slot_set all = {0};
-    const struct exchange *x = &node->member.exchange;
-    if (!x->checked) return; /* it owns no chunk: those who do have checked */
-    for (uint32_t i = 0; i < x->member_count; i++) {
-        for (uint32_t s = 0; s < w->slots; s++) slots += slot_set_has(&x->link[i].slots, s);
-        slot_set_join(&all, &x->link[i].slots);
-    }
-    if (slots != w->slots || !slot_set_is_full(&all, w->slots)) w->wrong = "slots not covered once";
+    if (!exchange_covers(&node->member.exchange)) w->wrong = "slots not covered once";
+    double norm = exchange_norm_squared(&node->member.exchange);
+    uint64_t step = node->member.commit.step;
+    if (memcmp(&norm, &w->norm[step], sizeof norm) != 0) w->wrong = "the norm's bits differ";
 }
 
 static void close_link(struct world *w, uint32_t a, uint32_t b)
@@ -285,7 +281,7 @@ static void take_manifest(struct world *w, struct node *node)
     struct member *m = &node->member;
     if (!m->save.active || !m->save.manifest_due) return;
     w->store_full = true;
-    w->store_position = 2 * m->save.step;
+    w->store_position = m->save.step;
     memcpy(w->store_weights, node->share.weights, sizeof w->store_weights);
     memcpy(w->store_scale, node->share.scale, sizeof w->store_scale);
     member_manifest_done(m);
@@ -317,12 +313,12 @@ static void serve(struct world *w, uint32_t index)
 static void work_slot(struct world *w, struct node *node)
 {
     struct member *m = &node->member;
-    struct quant_sum own = {node->own, node->own_peak, node->own_odd, node->own_special};
     bool first;
     uint32_t epoch = 0;
-    (void)compute(w, node->weights, m->self.position / 2, m->slot, node->gradient);
+    (void)compute(w, node->weights, m->self.position, m->slot, node->gradient);
     bool add = member_slot_begin(m, &first, &epoch);
-    if (add) quant_add(&w->layout, node->scale, node->gradient, first, &own);
+    if (add && first) quant_clear(&m->exchange.own);
+    if (add) quant_add(&m->exchange.own, node->scale, node->gradient, 0, BLOCKS);
     member_slot_done(m, add, epoch, node->slot_us);
 }
 
@@ -402,10 +398,10 @@ static void join(struct world *w)
         .has_store = w->save_every != 0,
         .layout = &w->layout,
         .scale = node->scale,
-        .own = {node->own, node->own_peak, node->own_odd, node->own_special},
-        .sum = {node->sum, node->sum_peak, node->sum_odd, node->sum_special},
+        .exchange_memory = exchange_memory[index],
+        .isa = (enum quant_isa)(index % ((uint32_t)quant_isa_best() + 1)),
+        .norm_end = BLOCKS - 1,
         .mean = node->gradient,
-        .peak = node->peak,
         .state = {node->segment, 2, sizeof node->weights + sizeof node->scale},
         .shadow = node->shadow,
     };
@@ -530,6 +526,7 @@ static void world_init(struct world *w, uint64_t seed)
     const uint64_t counts[TENSORS] = {300, 5, 70, 1};
     layout_init(&w->layout, counts, TENSORS, w->start, w->tensor_block);
     assert_int_equal(w->layout.block_count, BLOCKS);
+    assert_true(exchange_size(&w->layout) <= sizeof exchange_memory[0]);
     w->layout.part_blocks_min = 1 + below(w, 3);
     w->slots = (uint32_t[]){1, 4, 8, 13, 32}[below(w, 5)];
     w->steps = 10 + below(w, 30);
@@ -542,21 +539,26 @@ static void reference(struct world *w)
 {
     static struct node n;
     memset(&n, 0, sizeof n);
-    struct quant_sum own = {n.own, n.own_peak, n.own_odd, n.own_special};
+    struct quant_sum own;
+    double square[BLOCKS];
+    quant_init(&own, &w->layout, w->slots, QUANT_ISA_PORTABLE, exchange_memory[0]);
     for (uint32_t i = 0; i < ELEMENTS - 1; i++) n.weights[i] = (float)(i % 17) * 0.1f;
     for (uint32_t b = 0; b < BLOCKS; b++) n.scale[b] = QUANT_SCALE_UNSET;
-    for (uint64_t step = 0; step < w->steps;) {
+    for (uint64_t step = 0; step < w->steps; step++) {
+        quant_clear(&own);
         for (uint32_t slot = w->slots; slot-- > 0;) {
             (void)compute(w, n.weights, step, slot, n.gradient);
-            quant_add(&w->layout, n.scale, n.gradient, slot == w->slots - 1, &own);
+            quant_add(&own, n.scale, n.gradient, 0, BLOCKS);
         }
-        for (uint32_t b = 0; b < BLOCKS; b++)
-            quant_mean(n.own + w->start[b], n.own_odd[b] != 0 ? n.own_special + w->start[b] : NULL,
-                       w->start[b + 1] - w->start[b], n.scale[b], w->slots,
-                       n.gradient + w->start[b]);
-        if (!quant_rescale(&w->layout, n.own_peak, n.scale)) continue;
+        for (uint32_t b = 0; b < BLOCKS; b++) {
+            struct quant_part part = quant_part_of(&own, b);
+            float *mean = n.gradient + w->start[b];
+            n.scale[b] = quant_finish(&own, b, n.scale[b], &part, NULL, mean).scale;
+            square[b] =
+                quant_kernel_squares(QUANT_ISA_PORTABLE, mean, w->start[b + 1] - w->start[b]);
+        }
+        w->norm[step] = (square[0] + square[1]) + (square[2] + square[3]); /* without the loss */
         apply(n.weights, n.gradient);
-        step++;
     }
     memcpy(w->final, n.weights, sizeof w->final);
 }

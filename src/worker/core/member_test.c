@@ -14,16 +14,15 @@ struct bench {
     struct member member;
     struct layout layout;
     uint64_t start[BLOCKS + 1];
-    uint32_t tensor_block[2], own_peak[BLOCKS], sum_peak[BLOCKS], peak[BLOCKS];
+    uint32_t tensor_block[2];
     int16_t scale[BLOCKS];
-    int64_t own[ELEMENTS], sum[ELEMENTS];
-    uint8_t own_odd[BLOCKS], sum_odd[BLOCKS], own_special[ELEMENTS], sum_special[ELEMENTS];
     float mean[ELEMENTS], weights[ELEMENTS];
     struct transfer_segment segment;
     uint8_t shadow[sizeof(float) * ELEMENTS];
 };
 
 static _Alignas(16) uint8_t payload[WIRE_PAYLOAD_MAX];
+static _Alignas(64) uint8_t exchange_memory[1 << 20];
 
 /* The member founds alone, then meets the leader, which is at the same position with a lower id. */
 static void set_up(struct bench *b)
@@ -31,6 +30,7 @@ static void set_up(struct bench *b)
     const uint64_t counts[1] = {ELEMENTS};
     memset(b, 0, sizeof *b);
     layout_init(&b->layout, counts, 1, b->start, b->tensor_block);
+    assert_true(exchange_size(&b->layout) <= sizeof exchange_memory);
     b->segment = (struct transfer_segment){(uint8_t *)b->weights, sizeof b->weights};
     struct member_config config = {
         .id = ME,
@@ -39,10 +39,8 @@ static void set_up(struct bench *b)
         .gang = 1,
         .layout = &b->layout,
         .scale = b->scale,
-        .own = {b->own, b->own_peak, b->own_odd, b->own_special},
-        .sum = {b->sum, b->sum_peak, b->sum_odd, b->sum_special},
+        .exchange_memory = exchange_memory,
         .mean = b->mean,
-        .peak = b->peak,
         .state = {&b->segment, 1, sizeof b->weights},
         .shadow = b->shadow,
     };
@@ -89,8 +87,8 @@ static bool finish_slot(struct bench *b)
     bool first = false;
     uint32_t epoch = 0;
     assert_true(member_slot_begin(&b->member, &first, &epoch));
-    struct quant_sum own = {b->own, b->own_peak, b->own_odd, b->own_special};
-    quant_add(&b->layout, b->scale, b->weights, first, &own);
+    if (first) quant_clear(&b->member.exchange.own);
+    quant_add(&b->member.exchange.own, b->scale, b->weights, 0, BLOCKS);
     member_slot_done(&b->member, true, epoch, 10);
     return first;
 }
@@ -163,18 +161,20 @@ static void send_part(struct bench *b, uint64_t number, uint64_t slots)
     struct slot_set set = {.word = {slots}};
     struct wire_cursor cursor = {.at = payload, .end = payload + WIRE_PAYLOAD_MAX};
     struct wire_tag tag = {number, LEADER};
-    int64_t sums[ELEMENTS] = {0};
+    int32_t words[ELEMENTS] = {0};
     uint64_t count = b->start[2] - b->start[1];
     memset(payload, 0, EXCHANGE_HEADER_BYTES);
     wire_write_tag(&cursor, &tag);
     wire_write_u32(&cursor, 1); /* a part */
+    wire_write_u32(&cursor, 1); /* of the second member's chunk */
+    wire_write_u32(&cursor, 1); /* its first block */
     wire_write_u32(&cursor, 1);
-    wire_write_u32(&cursor, 1);
+    wire_write_u32(&cursor, 0); /* no flags; sums of the words and of one zero byte behind them */
+    wire_write_u32(&cursor, 0);
     wire_write_u32(&cursor, 0);
     wire_write(&cursor, &set, sizeof set);
     cursor.at = payload + EXCHANGE_HEADER_BYTES;
-    wire_write(&cursor, sums, count * sizeof sums[0]);
-    wire_write_u32(&cursor, 0);
+    wire_write(&cursor, words, count * sizeof words[0]);
     wire_write(&cursor, "", 1);
     assert_true(
         member_frame(&b->member, LEADER, WIRE_DATA, payload, (size_t)(cursor.at - payload), 4));
@@ -198,7 +198,7 @@ static void sums_that_overlap_or_miss_a_slot_are_never_used(void **state)
         (void)member_park(&b.member);
         send_part(&b, 10, cases[i].slots);
         assert_int_equal(b.member.exchange.broken, !cases[i].fits);
-        assert_int_equal(b.member.exchange.finalised, cases[i].fits ? 2 : 1);
+        assert_int_equal(b.member.exchange.pieces_left, cases[i].fits ? 1 : 2);
         assert_int_equal(b.member.self.broken.turn, cases[i].fits ? 0 : 10);
     }
 }

@@ -44,7 +44,7 @@ void member_unpark(struct member *m)
 void member_founded(struct member *m, uint64_t position)
 {
     ASSERT(m->founding);
-    ASSERT(position <= 2 * m->config.steps);
+    ASSERT(position <= m->config.steps);
     m->founding = false;
     m->saved_position = position;
     m->self.has_state = 1;
@@ -100,10 +100,10 @@ void member_applied(struct member *m)
 {
     ASSERT(m->committing);
     ASSERT(!m->parked);
-    bool fitted = quant_rescale(m->config.layout, m->config.peak, m->config.scale);
-    ASSERT(fitted);
+    memcpy(m->config.scale, m->exchange.next_scale,
+           m->config.layout->block_count * sizeof *m->config.scale);
     m->committing = false;
-    m->self.position = 2 * (m->commit.step + 1);
+    m->self.position = m->commit.step + 1;
     m->self.moved_by = m->commit.turn.tag;
     m->done = (struct slot_set){0};
     m->sums_epoch++;
@@ -169,7 +169,7 @@ void member_note_shard(struct member *m, const struct wire_shard *shard)
     }
     m->save.active = false;
     m->save.failed = true;
-    m->saved_position = 2 * m->save.step; /* tried: the disk is full or the like */
+    m->saved_position = m->save.step; /* tried: the disk is full or the like */
 }
 
 void member_shard_written(struct member *m, bool ok, uint64_t bytes, uint64_t checksum)
@@ -179,7 +179,7 @@ void member_shard_written(struct member *m, bool ok, uint64_t bytes, uint64_t ch
     uint32_t index = 0;
     while (m->writing_turn.member[index] != m->config.id) index++;
     m->shard = (struct wire_shard){.tag = m->writing_turn.tag,
-                                   .step = m->writing_turn.position / 2,
+                                   .step = m->writing_turn.position,
                                    .bytes = bytes,
                                    .checksum = checksum,
                                    .index = index,
@@ -197,7 +197,7 @@ void member_manifest_done(struct member *m)
 {
     ASSERT(m->save.active);
     m->save.active = false;
-    m->saved_position = 2 * m->save.step;
+    m->saved_position = m->save.step;
     member_settle(m);
 }
 

@@ -7,9 +7,8 @@
  * Tags       Every order of a leader is a turn, named by (turn, leader): `turn` grows by each
  *            order, the leader's id breaks ties. Data frames carry the tag they belong to; anything
  *            older than the receiver's own turn is dropped.
- * Position   What the weights are: 2 * steps applied, plus 1 once the scales of the step in work
- *            have been corrected (then the step is redone, quant.h). Weights are a function of the
- *            position alone, so a higher one is always the truth.
+ * Position   What the weights are: steps applied. Weights, optimizer state and scales are a function
+ *            of the position alone, so a higher one is always the truth.
  */
 #ifndef SHOAL_WORKER_CORE_WIRE_H
 #define SHOAL_WORKER_CORE_WIRE_H
@@ -17,9 +16,8 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 4,
+    WIRE_VERSION = 5,
     WIRE_HEADER_BYTES = 16,
-    WIRE_PIECE_BLOCKS = 128,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
     WIRE_HOST_BYTES = 16,

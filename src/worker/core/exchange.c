@@ -246,15 +246,3 @@ bool exchange_is_done(const struct exchange *x)
 {
     return x->ready && !x->broken && x->pieces_left == 0;
 }
-
-void exchange_missing(const struct exchange *x, uint64_t *ret_parts, uint64_t *ret_means)
-{
-    *ret_parts = *ret_means = 0;
-    for (uint32_t i = 0; x->begun && i < x->member_count; i++) {
-        const struct exchange_link *link = &x->link[i];
-        if (i == x->me) continue;
-        bool part = !link->knows_slots || link->part_got < chunk_end(x, x->me);
-        if (part && exchange_owns(x, x->me)) *ret_parts |= UINT64_C(1) << i;
-        if (link->mean_got < chunk_end(x, i)) *ret_means |= UINT64_C(1) << i;
-    }
-}

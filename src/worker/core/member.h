@@ -179,7 +179,7 @@ void member_leave(struct member *m);
 /* Steps applied. */
 static inline uint64_t member_step(const struct member *m)
 {
-    return m->self.position / 2;
+    return m->self.position;
 }
 /* Call after anything that may have changed what this member does. */
 void member_record(struct member *m, int64_t now_us);

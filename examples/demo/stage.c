@@ -211,8 +211,8 @@ static bool write_config(const struct stage *stage, struct error *ret_error)
              "providers:\n  - name: local\n    driver: local\n    scenario: ",
              stage->port, STAGE_PRICE_THRESHOLD);
     add_quoted(&yaml, scenario == NULL ? scenario_path : scenario);
-    text_add(&yaml,
-             "\ntiming: {agent_lease: 15s, boot_timeout: 30s, drain: 3s, idle_release: 2s}\n");
+    text_add(&yaml, "\ntiming: {agent_lease: 15s, lease: 60s, boot_timeout: 30s, drain: 3s, "
+                    "idle_release: 2s}\n");
     free(scenario); /* of realpath */
     return write_text(stage->config, &yaml, ret_error);
 }

@@ -145,7 +145,10 @@ void agent_take_reply(struct agent *agent, const struct agent_reply *reply, int6
     for (uint32_t i = 0; i < agent->worker_count; i++) {
         struct worker *worker = agent->workers[i];
         for (uint32_t p = 0; p < reply->peers_count; p++)
-            if (reply->peers[p].job == worker->job) worker_tell_peers(worker, &reply->peers[p]);
+            if (reply->peers[p].job == worker->job) {
+                worker_tell_peers(worker, &reply->peers[p]);
+                worker_tell_told(worker, reply->peers[p].told);
+            }
         if (reply->notice_ms > 0) worker_tell_notice(worker, reply->notice_ms);
     }
     if (reply->leave) agent_leave(agent, "node is let go", now_us);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/event.h"
+#include "worker/protocol.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -75,6 +76,18 @@ static void take_line(struct worker *worker, struct worker_line *line)
     if (changed) worker->host.changed(worker->host.self, worker);
 }
 
+/* It would misunderstand us: better a failed worker with a reason than a job that hangs. */
+static void refuse_version(struct worker *worker, uint64_t version)
+{
+    char sentence[256];
+    int length = snprintf(sentence, sizeof sentence,
+                          "(shoal: this program's libshoal speaks protocol %" PRIu64
+                          ", the agent %d: install the same release of shoal on both; stopped)",
+                          version, WORKER_PROTOCOL);
+    worker->host.wrote(worker->host.self, worker, "err", sentence, (size_t)length, false);
+    if (worker->pid > 0) (void)kill(-worker->pid, SIGKILL); /* its group; it may have ended */
+}
+
 static void on_talk_line(void *self, const char *text, size_t bytes, bool cut)
 {
     struct worker *worker = self;
@@ -87,6 +100,8 @@ static void on_talk_line(void *self, const char *text, size_t bytes, bool cut)
         worker->host.wrote(worker->host.self, worker, "err", sentence, (size_t)length, false);
         return;
     }
+    if (line.kind == WORKER_LINE_HELLO && line.version != WORKER_PROTOCOL)
+        refuse_version(worker, line.version);
     take_line(worker, &line);
     worker->host.said(worker->host.self, worker, &line);
 }
@@ -265,6 +280,13 @@ void worker_tell_peers(struct worker *worker, const struct reply_peers *peers)
     mem_free(worker->peers_text);
     worker->peers_text = copy;
     say(worker, text);
+}
+
+void worker_tell_told(struct worker *worker, uint64_t steps)
+{
+    if (!worker_is_running(worker) || worker->steps_told == steps) return;
+    worker->steps_told = steps;
+    say(worker, worker_line_write_told(steps));
 }
 
 /* The program has a handler for the signal, or ignores it. */

@@ -59,6 +59,7 @@ struct worker {
     bool said_hello, told_to_stop, terminated, notice_told;
     int64_t terminate_us, kill_us; /* monotonic */
     char *peers_text;              /* as last told */
+    uint64_t steps_told;
     struct worker_host host;
     uv_pipe_t out, err, talk;
     struct line_reader out_reader, err_reader, talk_reader;
@@ -77,6 +78,7 @@ void worker_tick(struct worker *worker, int64_t now_us);
 int64_t worker_due_us(const struct worker *worker);   /* when worker_tick() is needed; else far */
 void worker_ended(struct worker *worker, int status); /* status: of waitpid() */
 void worker_tell_peers(struct worker *worker, const struct reply_peers *peers);
+void worker_tell_told(struct worker *worker, uint64_t steps); /* stored by the server */
 void worker_tell_notice(struct worker *worker, int64_t in_ms);
 
 static inline bool worker_is_running(const struct worker *worker)

@@ -1,5 +1,6 @@
 #include "agent/worker_spawn.h"
 #include "base/mem.h"
+#include "worker/protocol.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -82,6 +83,7 @@ static bool make_environment(struct environment *env, const struct reply_worker 
     put_text(env, "SHOAL_TOKEN", wanted->token);
     put_text(env, "SHOAL_STATUS", status_file);
     put_number(env, "SHOAL_AGENT_FD", TALK_FD);
+    put_number(env, "SHOAL_PROTOCOL", WORKER_PROTOCOL);
     if (place->emulate_slot_us > 0)
         put_number(env, "SHOAL_EMULATE_SLOT_US", (uint64_t)place->emulate_slot_us);
     return !env->failed;

@@ -73,6 +73,7 @@ static void take_worker(struct reply_worker *worker, const struct json_map *map)
 static void take_peers(struct reply_peers *peers, const struct json_map *map)
 {
     peers->job = json_take_u64(map, "job", UINT64_MAX, JSON_REQUIRED);
+    peers->told = json_take_u64(map, "told", UINT64_MAX, JSON_OPTIONAL);
     void *structs;
     json_t *list = json_take_list(map, "workers", REPLY_PEERS_MAX, sizeof(struct reply_peer),
                                   &structs, &peers->peer_count);
@@ -177,6 +178,7 @@ char *agent_reply_write(const struct agent_reply *reply)
     for (uint32_t i = 0; i < reply->peers_count; i++) {
         json_t *job = json_object();
         json_set_u64(job, "job", reply->peers[i].job, &failed);
+        json_set_u64(job, "told", reply->peers[i].told, &failed);
         json_set(job, "workers", agent_peers_json(&reply->peers[i], &failed), &failed);
         json_append(peers, job, &failed);
     }

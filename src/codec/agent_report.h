@@ -107,6 +107,7 @@ struct reply_peer {
 
 struct reply_peers {
     uint64_t job;
+    uint64_t told; /* all steps below are stored: nobody needs to report them again */
     uint32_t peer_count;
     const struct reply_peer *peers;
 };

@@ -30,7 +30,7 @@ static const char reply_text[] =
     "\"env\":{\"K\":\"V\"},\"dir\":\".\"},\"token\":\"s\",\"slots\":32,\"steps\":200,\"gang\":4,"
     "\"checkpoint_dir\":\"c\",\"checkpoint_every\":20},"
     "{\"job\":1,\"worker\":3,\"want\":\"stop\",\"reason\":\"price\",\"deadline_ms\":3000}],"
-    "\"peers\":[{\"job\":1,\"workers\":[{\"worker\":5,\"addr\":\"127.0.0.1:40001\"}]}],"
+    "\"peers\":[{\"job\":1,\"told\":12,\"workers\":[{\"worker\":5,\"addr\":\"127.0.0.1:40001\"}]}],"
     "\"notice_ms\":0,\"leave\":false}";
 
 static void the_report_of_the_protocol_is_read(void **state)
@@ -94,6 +94,7 @@ static void the_reply_of_the_protocol_is_read(void **state)
     assert_string_equal(reply.workers[1].reason, "price");
     assert_int_equal(reply.workers[1].deadline_ms, 3000);
     assert_int_equal(reply.peers_count, 1);
+    assert_int_equal(reply.peers[0].told, 12);
     assert_string_equal(reply.peers[0].peers[0].addr, "127.0.0.1:40001");
     assert_false(reply.leave);
     agent_reply_close(&reply);
@@ -297,6 +298,9 @@ static void lines_to_workers_are_written(void **state)
     mem_free(text);
     text = worker_line_write_leave("price", 3000);
     assert_string_equal(text, "{\"t\":\"leave\",\"reason\":\"price\",\"deadline_ms\":3000}");
+    mem_free(text);
+    text = worker_line_write_told(12);
+    assert_string_equal(text, "{\"t\":\"told\",\"steps\":12}");
     mem_free(text);
     text = worker_line_write_notice(2000);
     assert_string_equal(text, "{\"t\":\"notice\",\"in_ms\":2000}");

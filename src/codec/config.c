@@ -10,8 +10,9 @@ enum {
     THRESHOLD_MIN_PPM = 10000,
     THRESHOLD_MAX_PPM = 10000000,
 };
-#define TIME_MIN_US INT64_C(1000)             /* 1 ms: below, timers are noise */
-#define TIME_MAX_US INT64_C(30 * 86400000000) /* 30 days */
+#define TIME_MIN_US      INT64_C(1000)       /* 1 ms: below, timers are noise */
+#define LEASE_US_DEFAULT INT64_C(5400000000) /* 90 minutes: a server may be away for an hour */
+#define TIME_MAX_US      INT64_C(30 * 86400000000) /* 30 days */
 
 bool config_peek_catalog(const char *file, const char *text, size_t bytes,
                          char ret_path[CONFIG_TEXT_BYTES], struct error *ret_error)
@@ -169,6 +170,19 @@ static int64_t read_time(yaml_item *map, const char *key, int64_t absent)
     return yaml_duration_us(map, key, TIME_MIN_US, TIME_MAX_US, absent);
 }
 
+/* Two different times: how long the server believes in a silent agent, and how long an agent goes
+ * on without the server. The second bounds a leak, the first only how fast a loss is noticed. */
+static void read_lease(struct config *config, yaml_item *map)
+{
+    int64_t least_us = config->pool.agent_lease_us;
+    config->lease_us =
+        read_time(map, "lease", least_us > LEASE_US_DEFAULT ? least_us : LEASE_US_DEFAULT);
+    if (config->lease_us < config->pool.agent_lease_us)
+        yaml_mistake(
+            map,
+            "lease must not be below agent_lease: agents would stop while they are believed in");
+}
+
 static void read_timing(struct pool_config *settings, yaml_item *map)
 {
     settings->agent_lease_us = read_time(map, "agent_lease", settings->agent_lease_us);
@@ -193,7 +207,9 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
     read_pools(catalog, ret_config, yaml_map(root, "pools"));
     read_providers(ret_config, yaml_list(root, "providers"));
     read_limits(&ret_config->pool, yaml_map(root, "limits"));
-    read_timing(&ret_config->pool, yaml_map(root, "timing"));
+    yaml_item *timing = yaml_map(root, "timing");
+    read_timing(&ret_config->pool, timing);
+    read_lease(ret_config, timing);
     bool good = yaml_finish(tree, ret_error);
     yaml_close(tree);
     return good;

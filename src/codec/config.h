@@ -51,6 +51,7 @@ struct config {
     struct config_pool pools[CONFIG_POOLS_MAX];
     struct config_provider providers[CONFIG_PROVIDERS_MAX];
     struct pool_config pool; /* limits and timing; incarnation is left 0 */
+    int64_t lease_us;        /* how long agents go on without an answer of the server */
 };
 
 /* Only the `catalog` key: "" if there is none. Other mistakes are left to config_parse(). */

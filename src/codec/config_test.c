@@ -76,6 +76,7 @@ static void everything_is_read(void **state)
     assert_int_equal(config.pool.limits.leases_max, 40);
     assert_int_equal(config.pool.worker_failures_max, 4);
     assert_int_equal(config.pool.agent_lease_us, 15000000);
+    assert_int_equal(config.lease_us, INT64_C(5400000000));
     assert_int_equal(config.pool.boot_timeout_us, 60000000);
     assert_int_equal(config.pool.drain_us, 3000000);
     assert_int_equal(config.pool.idle_release_us, 10000000);

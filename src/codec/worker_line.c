@@ -20,6 +20,8 @@ static void take_line(struct worker_line *line, const struct json_map *top)
     if (strcmp(kind, "hello") == 0) {
         line->kind = WORKER_LINE_HELLO;
         line->addr = json_take_text(top, "addr", REPORT_TEXT_MAX, JSON_REQUIRED);
+        line->version = json_take_u64(top, "version", UINT32_MAX, JSON_OPTIONAL);
+        if (line->version == 0) line->version = 1;
     } else if (strcmp(kind, "joined") == 0) {
         line->kind = WORKER_LINE_JOINED;
         line->generation = json_take_u64(top, "generation", UINT64_MAX, JSON_REQUIRED);
@@ -83,6 +85,15 @@ char *worker_line_write_peers(const struct reply_peers *peers)
     json_t *root = json_object();
     json_set_text(root, "t", "peers", &failed);
     json_set(root, "workers", agent_peers_json(peers, &failed), &failed);
+    return json_finish_text(root, failed);
+}
+
+char *worker_line_write_told(uint64_t steps)
+{
+    bool failed = false;
+    json_t *root = json_object();
+    json_set_text(root, "t", "told", &failed);
+    json_set_u64(root, "steps", steps, &failed);
     return json_finish_text(root, failed);
 }
 

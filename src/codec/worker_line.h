@@ -12,7 +12,7 @@
 enum { WORKER_LINE_BYTES_MAX = 1 << 20 };
 
 enum worker_line_kind {
-    WORKER_LINE_HELLO = 1, /* addr */
+    WORKER_LINE_HELLO = 1, /* addr, version (1 if it does not say) */
     WORKER_LINE_JOINED,    /* generation, step */
     WORKER_LINE_PROGRESS,  /* progress; its job is 0 if the worker did not say */
     WORKER_LINE_CKPT,      /* step */
@@ -26,7 +26,7 @@ struct worker_line {
     void *owner;
     uint32_t kind; /* enum worker_line_kind */
     const char *addr;
-    uint64_t generation, step;
+    uint64_t version, generation, step;
     double tokens_per_s;
     struct report_progress progress;
     struct report_stall stall;
@@ -39,6 +39,7 @@ void worker_line_close(struct worker_line *line);
 
 /* One line without the newline, from mem_alloc(); NULL: out of memory. */
 char *worker_line_write_peers(const struct reply_peers *peers) WARN_UNUSED;
+char *worker_line_write_told(uint64_t steps) WARN_UNUSED;
 char *worker_line_write_leave(const char *reason, int64_t deadline_ms) WARN_UNUSED;
 char *worker_line_write_notice(int64_t in_ms) WARN_UNUSED;
 

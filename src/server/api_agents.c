@@ -141,6 +141,8 @@ static bool add_peers(struct server *s, struct reply_memory *m, uint64_t job_id)
     struct reply_peers *peers = array_push(&m->peers);
     if (peers == NULL) return false;
     peers->job = job_id;
+    struct job_info *info = jobs_find(&s->jobs, job_id);
+    peers->told = info == NULL ? 0 : jobs_told(&s->jobs, info);
     struct reply_peer *items = mem_zalloc(range.count, sizeof *items);
     if (items == NULL) return false;
     peers->peers = items;
@@ -220,7 +222,7 @@ static char *write_reply(struct server *s, const struct node_view *node,
     if (!leases_refresh(&s->leases, s->pool) || !add_leases(s, m, node->node_key) ||
         !add_strays(s, m, agent))
         return NULL;
-    const struct agent_reply reply = {.lease_ms = s->config->pool.agent_lease_us / 1000,
+    const struct agent_reply reply = {.lease_ms = s->config->lease_us / 1000,
                                       .report_ms = REPORT_MS,
                                       .logs_after = agent->logs_after,
                                       .progress_after = progress_after,
@@ -485,6 +487,7 @@ static void announce(struct visit *v)
     for (uint32_t i = 0; i < v->report.progress_count; i++) {
         const struct report_progress *progress = &v->report.progress[i];
         struct job_info *info = jobs_find(&v->s->jobs, progress->job);
+        if (info != NULL) jobs_note_step(info, progress->step);
         if (info == NULL || (info->progress_step >= progress->step && info->has_progress)) continue;
         info->progress_step = progress->step;
         info->has_progress = true;

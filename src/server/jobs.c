@@ -20,6 +20,7 @@ void jobs_free(struct jobs *jobs)
         struct job_info *info = array_at(&jobs->infos, i);
         mem_free(info->name);
         mem_free(info->key);
+        mem_free(info->told);
     }
     array_free(&jobs->infos);
     array_free(&jobs->keys);
@@ -119,6 +120,29 @@ static bool load_progress(struct jobs *jobs, struct error *ret_error)
         info->loss = journal_column_real(s, 2);
     }
     return true;
+}
+
+void jobs_note_step(struct job_info *info, uint64_t step)
+{
+    if (info->told != NULL) told_note(info->told, step);
+}
+
+uint64_t jobs_told(struct jobs *jobs, struct job_info *info)
+{
+    if (info->told != NULL) return info->told->first;
+    char query[96];
+    struct error ignored;
+    (void)snprintf(query, sizeof query, "SELECT step FROM progress WHERE job = %llu ORDER BY step",
+                   (unsigned long long)info->job_id);
+    struct told *told = mem_zalloc(1, sizeof *told);
+    struct sqlite3_stmt *s = told == NULL ? NULL : journal_query(jobs->journal, query, &ignored);
+    if (s == NULL) {
+        mem_free(told);
+        return 0;
+    }
+    while (journal_row(s)) told_note(told, (uint64_t)sqlite3_column_int64(s, 0));
+    info->told = told;
+    return told->first;
 }
 
 bool jobs_load(struct jobs *jobs, struct error *ret_error)

@@ -12,6 +12,7 @@
 #include "codec/job_spec.h"
 #include "server/auth.h"
 #include "server/journal.h"
+#include "server/told.h"
 
 enum { JOBS_SPEC_CACHE = 64, JOB_KEY_BYTES_MAX = 128 };
 
@@ -26,6 +27,7 @@ struct job_info {
     bool has_progress;
     uint64_t progress_step; /* newest step that was committed */
     double loss;            /* of that step */
+    struct told *told;      /* steps stored; NULL until asked for */
 };
 
 struct jobs {
@@ -53,6 +55,12 @@ void jobs_give_up(struct jobs *jobs,
 
 struct job_info *jobs_find(const struct jobs *jobs, uint64_t job_id);     /* NULL: none */
 struct job_info *jobs_find_key(const struct jobs *jobs, const char *key); /* NULL: none */
+
+/* A step was stored. */
+void jobs_note_step(struct job_info *info, uint64_t step);
+/* First step of the job that is not stored, all below are. 0 also when memory is short: then
+ * nothing is acknowledged. Reads the journal when first asked about a job. */
+uint64_t jobs_told(struct jobs *jobs, struct job_info *info);
 
 /* NULL if it cannot be read (the text is kept for good, so: out of memory). */
 const struct job_spec *jobs_spec(struct jobs *jobs, uint64_t spec_hash);

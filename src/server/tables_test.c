@@ -55,6 +55,28 @@ static void every_job_has_a_secret_of_its_own(void **state)
     jobs_free(&jobs);
 }
 
+static void stored_steps_are_told_by_one_number(void **state)
+{
+    (void)state;
+    struct told told = {0};
+    told_note(&told, 0);
+    told_note(&told, 2);
+    assert_int_equal(told.first, 1); /* 1 is missing */
+    told_note(&told, 2);
+    told_note(&told, 1);
+    assert_int_equal(told.first, 3);
+    told_note(&told, 1);
+    assert_int_equal(told.first, 3);
+    for (uint64_t step = 4; step < 3 + TOLD_WINDOW; step++) told_note(&told, step);
+    assert_int_equal(told.first, 3);
+    told_note(&told, 3 + TOLD_WINDOW); /* 3 is given up */
+    assert_int_equal(told.first, 4 + TOLD_WINDOW);
+    told_note(&told, 1000000);
+    assert_int_equal(told.first, 1000000 - TOLD_WINDOW + 1);
+    for (uint64_t step = told.first; step < 1000000; step++) told_note(&told, step);
+    assert_int_equal(told.first, 1000001);
+}
+
 static void jobs_come_back_from_the_journal(void **state)
 {
     (void)state;
@@ -238,6 +260,7 @@ int main(void)
         cmocka_unit_test(a_key_finds_its_job_until_that_is_given_up),
         cmocka_unit_test(every_job_has_a_secret_of_its_own),
         cmocka_unit_test(jobs_come_back_from_the_journal),
+        cmocka_unit_test(stored_steps_are_told_by_one_number),
         cmocka_unit_test(a_failed_allocation_adds_no_job),
         cmocka_unit_test(an_offer_keeps_its_number_and_leads_back_to_its_names),
         cmocka_unit_test(offers_with_strange_names_are_passed_over),

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "worker/engine.h"
+#include "worker/protocol.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -23,7 +24,8 @@ void report_json(struct shoal *shoal, json_t *line)
 
 void report_hello(struct shoal *shoal)
 {
-    report_json(shoal, json_pack("{s:s, s:s}", "t", "hello", "addr", net_address(shoal->net)));
+    report_json(shoal, json_pack("{s:s, s:s, s:i}", "t", "hello", "addr", net_address(shoal->net),
+                                 "version", WORKER_PROTOCOL));
 }
 
 void report_checkpoint(struct shoal *shoal, uint64_t step)
@@ -145,8 +147,7 @@ void report_changes(struct shoal *shoal)
         return;
     }
     /* The last step's line carries the hash of the final weights, so they must be in place. */
-    while (m->log_next < m->log_end && member_take_commit(m, &commit))
-        report_commit(shoal, &commit);
+    while (member_take_commit(m, &commit)) report_commit(shoal, &commit);
     if (m->me != GROUP_NOBODY && m->turn.kind == TURN_COMPUTE &&
         m->turn.generation != shoal->joined_generation) {
         shoal->joined_generation = m->turn.generation;
@@ -173,6 +174,13 @@ static void take_peers(struct shoal *shoal, json_t *line)
     net_peers_end(shoal->net);
 }
 
+static void take_told(struct shoal *shoal, json_t *line)
+{
+    json_t *steps = json_object_get(line, "steps");
+    if (json_is_integer(steps) && json_integer_value(steps) >= 0)
+        member_told(shoal->member, (uint64_t)json_integer_value(steps));
+}
+
 void report_take_line(struct shoal *shoal, const char *text)
 {
     json_error_t error;
@@ -183,6 +191,8 @@ void report_take_line(struct shoal *shoal, const char *text)
                  "why=\"%s\"", line == NULL ? error.text : "no member t");
     else if (strcmp(kind, "peers") == 0)
         take_peers(shoal, line);
+    else if (strcmp(kind, "told") == 0)
+        take_told(shoal, line);
     else if (strcmp(kind, "leave") == 0)
         member_leave(shoal->member);
     json_decref(line); /* a notice needs no answer: the agent follows it with leave */

@@ -8,12 +8,15 @@
 #include "worker/host.h"
 #include "worker/leave_signal.h"
 #include "worker/pages.h"
+#include "worker/protocol.h"
 #include "worker/saver.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+enum { COMMITS_KEPT = 4096 }; /* an hour of one step a second, and some more */
 
 static void release(struct shoal *shoal)
 {
@@ -29,6 +32,7 @@ static void release(struct shoal *shoal)
     mem_free(shoal->gradient);
     pages_unmap(shoal->exchange_memory, exchange_size(&shoal->job.layout));
     mem_free(shoal->shadow);
+    mem_free(shoal->commits);
     mem_free(shoal->segment);
     mem_free(shoal->range);
     job_free(&shoal->job);
@@ -49,9 +53,11 @@ static bool allocate(struct shoal *shoal, struct error *ret_error)
     shoal->exchange_memory = pages_map(exchange_size(layout));
     shoal->shadow = mem_zalloc(state_bytes(job), 1); /* touched only when a sync fills it */
     shoal->segment = mem_zalloc((size_t)job->tensor_count + 1, sizeof *shoal->segment);
+    shoal->commits = mem_zalloc(COMMITS_KEPT, sizeof *shoal->commits);
     shoal->member = mem_zalloc(1, sizeof *shoal->member);
     if (shoal->scale == NULL || shoal->gradient == NULL || shoal->exchange_memory == NULL ||
-        shoal->shadow == NULL || shoal->segment == NULL || shoal->member == NULL) {
+        shoal->shadow == NULL || shoal->segment == NULL || shoal->commits == NULL ||
+        shoal->member == NULL) {
         mem_free(shoal->member);
         shoal->member = NULL;
         return error_set(ret_error, "out of memory for the gradients of %llu elements",
@@ -86,6 +92,8 @@ static void set_up_member(struct shoal *shoal)
         .state = {shoal->segment, job->tensor_count + 1, state_bytes(job)},
         .shadow = shoal->shadow,
         .recorder = shoal->page != NULL ? status_recorder(shoal->page) : &shoal->recorder,
+        .log = shoal->commits,
+        .log_max = COMMITS_KEPT,
     };
     member_init(shoal->member, &config);
     (void)pthread_mutex_init(&shoal->lock, NULL); /* no attributes: cannot fail on Linux */
@@ -196,6 +204,12 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
     if (shoal->job.worker_id == 0)
         return error_set(ret_error, "SHOAL_WORKER is not set; start the program through an agent");
     if (!job_read_number("SHOAL_STREAMS", LINK_STREAMS_MAX, &streams, ret_error)) return false;
+    const char *protocol = getenv("SHOAL_PROTOCOL");
+    if (protocol != NULL && strtol(protocol, NULL, 10) != WORKER_PROTOCOL)
+        return error_set(ret_error,
+                         "the agent speaks protocol %.20s, this libshoal %d: install the same "
+                         "release of shoal on both",
+                         protocol, WORKER_PROTOCOL);
     struct net_options options = {
         .member = shoal->member,
         .lock = &shoal->lock,

@@ -29,7 +29,7 @@ pools:
   small: {capabilities: [fp16], hardware: [A10], use_cases: [tests]}
 providers:
   - {name: local, driver: local, scenario: market.yaml}
-timing: {idle_release: 1s}
+timing: {idle_release: 1s, lease: 15s}
 """
 
 
@@ -131,14 +131,14 @@ class Server:
             thread.join()
         return answers
 
-    def wait_for(self, what, check):
-        until = time.monotonic() + WAIT_S
+    def wait_for(self, what, check, bound_s=WAIT_S):
+        until = time.monotonic() + bound_s
         while time.monotonic() < until:
             found = check()
             if found:
                 return found
             select_nothing(0.02)
-        raise AssertionError(f"waited {WAIT_S} s for {what}; " + self.said()[-2000:])
+        raise AssertionError(f"waited {bound_s} s for {what}; " + self.said()[-2000:])
 
     def wait_for_offers(self):
         self.wait_for("offers", lambda: self.get("/v1/offers")["offers"])

@@ -2,8 +2,10 @@
 """What the server has acknowledged it keeps: kill -9 at the worst moment, full disks, restarts."""
 import json
 import os
+import signal
 import sqlite3
 import threading
+import time
 import unittest
 
 from served import PROGRAM, Case, job, main
@@ -144,6 +146,79 @@ offers:
     def workers(self):
         return {lease["worker"] for node in self.server.get("/v1/nodes")["nodes"]
                 for lease in node["leases"]}
+
+
+class Outage(Training):
+    """The server is gone for longer than it would believe in a silent agent. OUTAGE_S: how long."""
+    outage_s = float(os.environ.get("OUTAGE_S", "5"))
+    test_kills_of_the_server_lose_no_step_and_no_worker = None  # Training has it
+
+    def setUp(self):
+        super().setUp()
+        with open(self.server.config) as file:
+            text = file.read()
+        with open(self.server.config, "w") as file:
+            file.write(text.replace("lease: 15s", f"agent_lease: 2s, lease: {self.outage_s + 30}s"))
+
+    def workers_running(self):
+        """pid by worker id of the processes of this server's jobs."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ") as file:
+                    entries = dict(e.split("=", 1) for e in file.read().split("\0") if "=" in e)
+            except (OSError, ValueError):
+                continue  # another user's, or gone
+            if entries.get("SHOAL_STATUS", "").startswith(self.server.dir):
+                found[int(entries["SHOAL_WORKER"])] = int(pid)
+        return found
+
+    def run_through(self, in_between):
+        steps = int(30 + 12 * self.outage_s)
+        text = os.path.join(self.server.dir, "text")
+        with open(text, "w") as file:
+            file.writelines(f"{i} times {i} makes {i * i}.\n" for i in range(10000))
+        with open(os.path.join(self.server.dir, "market.yaml"), "w") as file:
+            file.write(self.market)
+        program = os.path.join(os.path.dirname(PROGRAM), "examples/lm/lm")
+        self.server.start()
+        self.server.wait_for_offers()
+        status, answer = self.server.submit(
+            TRAINING.replace("PROGRAM", program).replace("TEXT", text)
+            .replace("steps: 40", f"steps: {steps}"))
+        self.assertEqual(status, 201, answer)
+        self.server.wait_for("step 10", lambda: self.steps()[-1:] >= [10])
+        before, last = self.workers(), self.steps()[-1]
+        self.server.kill()
+        time.sleep(self.outage_s / 2)
+        in_between()
+        time.sleep(self.outage_s / 2)
+        self.server.start()
+        self.server.wait_for("the news", lambda: self.steps()[-1:] > [last])
+        yield before
+        self.server.wait_for("the end", lambda: self.server.get("/v1/jobs/1")["state"] == "done",
+                             bound_s=60 + self.outage_s)
+        self.assertEqual(self.steps(), list(range(steps)))
+        self.server.wait_for("no nodes", lambda: not self.server.get("/v1/nodes")["nodes"])
+        cost = self.server.get("/v1/cost")
+        self.assertEqual(cost["total_usd_micros"], cost["billed_usd_micros"])
+
+    def test_training_goes_on_and_everything_is_told_afterwards(self):
+        for before in self.run_through(lambda: None):
+            self.assertEqual(self.workers(), before, "the same workers go on")
+            kinds = {d["kind"] for d in self.server.get("/v1/jobs/1/why")["decisions"]}
+            self.assertNotIn("lost", kinds)
+
+    def test_a_reporter_that_dies_meanwhile_takes_no_step_along(self):
+        def kill_reporter():
+            running = self.workers_running()
+            worker = running[min(running)]  # the lowest id reports
+            with open(f"/proc/{worker}/stat") as file:
+                agent = int(file.read().rsplit(")", 1)[1].split()[1])
+            os.kill(agent, signal.SIGKILL)  # and what it had kept for the server
+
+        for _ in self.run_through(kill_reporter):
+            pass
 
 
 class Keys(Case):

@@ -11,6 +11,7 @@ enum { ELEMENTS = 600, BLOCKS = 3 };
 
 struct victim {
     struct member member;
+    struct member_commit log[2];
     struct layout layout;
     uint64_t start[BLOCKS + 1];
     uint32_t tensor_block[2];
@@ -40,6 +41,8 @@ static void set_up(struct victim *v)
         .mean = v->mean,
         .state = {&v->segment, 1, sizeof v->weights},
         .shadow = v->shadow,
+        .log = v->log,
+        .log_max = 2,
     };
     member_init(&v->member, &config);
     member_start(&v->member, 0);

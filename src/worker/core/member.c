@@ -48,6 +48,7 @@ void member_init(struct member *m, const struct member_config *config)
     ASSERT(config->slot_count > 0);
     ASSERT(config->slot_count <= GROUP_SLOTS_MAX);
     ASSERT(config->gang > 0);
+    ASSERT(config->log_max > 0);
     memset(m, 0, sizeof *m);
     m->config = *config;
     m->me = GROUP_NOBODY;
@@ -155,7 +156,8 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
             m->exit = m->self.has_state && m->self.position == m->config.steps
                           ? MEMBER_WANT_EXIT_DONE
                           : MEMBER_WANT_EXIT_LEFT;
-        break;
+        if (m->exit == MEMBER_WANT_EXIT_DONE) member_repeat_log(m, MEMBER_REPEAT_MAX);
+        break; /* nobody is left to fill a gap later: all tell what is not stored */
     }
     if (turn->save != 0) order_save(m, turn);
     tell_turn(m);
@@ -201,9 +203,8 @@ static void speak(struct member *m)
 {
     uint64_t speaker = member_speaker(m);
     if (speaker == m->speaker) return;
-    bool lost = m->speaker != 0 && member_status_of(m, m->speaker) == NULL;
     m->speaker = speaker;
-    if (lost || speaker == m->config.id) member_repeat_log(m, MEMBER_LOG_MAX);
+    if (speaker == m->config.id) member_repeat_log(m, m->config.log_max);
 }
 
 /* A member that died, or went on to a later turn without having seen the order, will not save. */
@@ -275,6 +276,7 @@ void member_tick(struct member *m, int64_t now_us)
     beat(m);
     member_watch(m);
     member_look(m);
+    member_fill_gap(m);
     member_settle(m);
 }
 

@@ -72,7 +72,8 @@ struct member_save {
     struct member_shard shard[GROUP_MEMBERS_MAX];
 };
 
-enum { MEMBER_LOG_MAX = 32 };
+enum { MEMBER_REPEAT_MAX = 64 };        /* steps told again at once when a gap is seen */
+#define MEMBER_GAP_US INT64_C(10000000) /* a step not stored for this long is told again */
 
 /* One committed step, for the record. */
 struct member_commit {
@@ -95,6 +96,8 @@ struct member_config {
     struct transfer_state state; /* weights, then scales */
     uint8_t *shadow;             /* state.total_bytes */
     struct recorder *recorder;   /* NULL: nothing is recorded, told or judged */
+    struct member_commit *log;   /* [log_max] */
+    uint32_t log_max;            /* how many steps a reporter may be away, at least 1 */
 };
 
 struct member {
@@ -129,10 +132,14 @@ struct member {
 
     uint64_t speaker;            /* who reports steps, as last seen */
     struct member_commit commit; /* being applied */
-    /* Recent ones. The speaker hands each over as it comes. When a speaker is lost, all survivors
-     * hand over their whole logs again: its last reports may have died with its node, and the next
-     * one may have joined too late to know them. */
-    struct member_commit log[MEMBER_LOG_MAX];
+    /* The speaker hands each commit over as it comes; the others keep theirs in config.log until
+     * they are told that they are stored (member_told). A new speaker hands over all that is not,
+     * since the last reports of the one before may have died with its node. If a step stays missing
+     * all the same (the new speaker came too late to know it), everybody who knows it tells it. */
+    uint64_t told;              /* all steps below are stored, so far as we heard */
+    int64_t told_us;            /* since when it has stood there */
+    bool gap_filled;            /* for this value of `told` */
+    uint64_t gap_next, gap_end; /* part of the log being told again */
     uint64_t log_end, log_next; /* counts of all appended; of all handed over or skipped */
 
     enum member_want work; /* that the computing thread was given; meaningful unless parked */
@@ -175,6 +182,7 @@ bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uin
 /* Next committed step to report; false: none now. The same step may come twice, also from others.
  */
 bool member_take_commit(struct member *m, struct member_commit *ret_commit);
+void member_told(struct member *m, uint64_t steps); /* all steps below are stored */
 void member_leave(struct member *m);
 /* Steps applied. */
 static inline uint64_t member_step(const struct member *m)
@@ -208,6 +216,7 @@ void member_manifest_done(struct member *m);
 /* For member.c and member_work.c alone. */
 void member_settle(struct member *m);
 void member_repeat_log(struct member *m, uint64_t count);
+void member_fill_gap(struct member *m);
 void member_note_shard(struct member *m, const struct wire_shard *shard);
 void member_tell_all(struct member *m); /* the status has changed */
 /* member_tell.c: what each does, and who holds the group up. */

@@ -25,6 +25,7 @@ enum {
     WEIGHTS = 2 * (ELEMENTS - 1), /* params, momentum */
     BLOCKS = 5,
     IN_FLIGHT = 4,
+    STEPS_MAX = 64,
     FRAME_MAX = 40000,
     HEAP_MAX = 8192,
 };
@@ -55,6 +56,7 @@ struct occurrence {
 struct node {
     bool alive, was;
     struct member member;
+    struct member_commit log[STEPS_MAX];
     float weights[WEIGHTS], initial[WEIGHTS], gradient[ELEMENTS];
     int16_t scale[BLOCKS];
     struct transfer_segment segment[2];
@@ -87,6 +89,7 @@ struct world {
     struct occurrence heap[HEAP_MAX];
     bool loss_known[64], store_full;
     int64_t report_us[64][NODES], commit_us[64][NODES]; /* when a node told of, applied a step */
+    uint64_t stored; /* all steps below are with the server for good */
     float loss[64], final[WEIGHTS];
     double norm[64]; /* squared, of each step's mean gradient */
     uint64_t store_position;
@@ -265,6 +268,20 @@ static void lose_reports(struct world *w, uint32_t dying)
     }
 }
 
+/* The server's answers: what has been on its way for long enough is stored. */
+static uint64_t first_not_stored(struct world *w)
+{
+    for (; w->stored < w->steps; w->stored++) {
+        bool is_stored = false;
+        for (uint32_t i = 0; i < w->node_count; i++) {
+            int64_t at_us = w->report_us[w->stored][i];
+            is_stored = is_stored || (at_us != 0 && w->now_us - at_us >= REPORT_US);
+        }
+        if (!is_stored) break;
+    }
+    return w->stored;
+}
+
 /* A step that only nodes saw that died at once may go untold; all others must be told. */
 static bool is_told(const struct world *w, uint32_t step)
 {
@@ -404,6 +421,8 @@ static void join(struct world *w)
         .mean = node->gradient,
         .state = {node->segment, 2, sizeof node->weights + sizeof node->scale},
         .shadow = node->shadow,
+        .log = node->log,
+        .log_max = STEPS_MAX,
     };
     member_init(&node->member, &config);
     member_start(&node->member, w->now_us);
@@ -468,6 +487,7 @@ static void tick(struct world *w, uint32_t index)
 {
     struct node *node = &w->node[index];
     member_tick(&node->member, w->now_us);
+    member_told(&node->member, first_not_stored(w));
     member_peers_settled(&node->member, true);
     for (uint32_t i = 0; i < w->node_count; i++) {
         if (w->link[index][i].up && member_peer_is_silent(&node->member, id_of(i))) {

@@ -12,6 +12,7 @@ enum { ELEMENTS = 300, BLOCKS = 2, SLOTS = 4, ME = 5, LEADER = 3 };
 
 struct bench {
     struct member member;
+    struct member_commit log[4];
     struct layout layout;
     uint64_t start[BLOCKS + 1];
     uint32_t tensor_block[2];
@@ -43,6 +44,8 @@ static void set_up(struct bench *b)
         .mean = b->mean,
         .state = {&b->segment, 1, sizeof b->weights},
         .shadow = b->shadow,
+        .log = b->log,
+        .log_max = 4,
     };
     member_init(&b->member, &config);
     member_start(&b->member, 0);

@@ -12,7 +12,7 @@ allowed() { # allowed FOLDER -> the folders, or single headers, its files may in
     worker/core) echo "worker/core core/assert.h" ;;
     worker) echo "worker worker/core base core/assert.h" ;;
     driver) echo "driver codec core base worker/status.h" ;;
-    agent) echo "agent codec core base worker/status.h worker/host.h" ;;
+    agent) echo "agent codec core base worker/status.h worker/host.h worker/protocol.h" ;;
     server) echo "server driver codec core base" ;;
     cli) echo "cli base core/assert.h server/server.h agent/agent.h sim/sim.h worker/ckpt_main.h" ;;
     *) echo "" ;;

@@ -164,6 +164,8 @@ static bool read_texts(struct job *job, const struct shoal_options *options,
         job->checkpoint_dir = mem_strdup(dir);
         if (job->checkpoint_dir == NULL) return error_set(ret_error, "out of memory for a path");
     }
+    const char *zone = getenv("SHOAL_ZONE");
+    if (zone != NULL && zone[0] != '\0') job->zone = XXH3_64bits(zone, strlen(zone));
     const char *token = getenv("SHOAL_TOKEN");
     if (token == NULL) return true;
     if (strlen(token) >= sizeof job->token)

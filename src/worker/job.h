@@ -33,6 +33,7 @@ struct job {
     uint64_t steps;
     char *checkpoint_dir; /* NULL: no checkpoints */
     uint64_t job_id, worker_id;
+    uint64_t zone; /* hash of SHOAL_ZONE; 0: not set */
     uint64_t emulate_slot_us;
     uint64_t gradient_count; /* without the loss */
     uint64_t weight_count;   /* elements of params and state */

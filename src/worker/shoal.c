@@ -79,6 +79,7 @@ static void set_up_member(struct shoal *shoal)
         .id = job->worker_id == 0 ? 1 : job->worker_id,
         .steps = job->steps,
         .weights_hash = job_weights_hash(job),
+        .zone = job->zone,
         .slot_count = job->slots,
         .gang = job->gang,
         .save_every = job->checkpoint_every,

@@ -53,6 +53,7 @@ void member_init(struct member *m, const struct member_config *config)
     m->config = *config;
     m->me = GROUP_NOBODY;
     m->self.weights_hash = config->weights_hash;
+    m->self.zone = config->zone;
     struct exchange_setup setup = {.layout = config->layout,
                                    .scale = config->scale,
                                    .mean = config->mean,
@@ -114,6 +115,7 @@ static void begin_compute(struct member *m)
     if (m->exchange.broken) void_sums(m);
     m->mine = slots_owned(m->turn.owner, m->turn.slot_count, m->me);
     if (!slot_set_is_within(&m->done, &m->mine)) void_sums(m);
+    m->exchange.zone = m->turn.zone;
     exchange_begin(&m->exchange, &m->turn.tag, m->turn.member_count, m->me);
 }
 

@@ -85,6 +85,7 @@ struct member_commit {
 struct member_config {
     uint64_t id;
     uint64_t steps, weights_hash;
+    uint64_t zone;                         /* a number that differs where zones do */
     uint32_t slot_count, gang, save_every; /* save_every 0: no checkpoints */
     bool has_store;                        /* a folder for checkpoints is set */
     const struct layout *layout;

@@ -273,6 +273,17 @@ static bool save_is_due(const struct member *m, uint64_t position)
     return position % m->config.save_every == 0;
 }
 
+/* The exchange keeps within zones what it can. */
+static void note_zones(const struct member *m, struct wire_turn *turn)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        uint64_t zone = member_status_of(m, turn->member[i])->zone;
+        turn->zone[i] = (uint8_t)i;
+        for (uint32_t k = i; k-- > 0;)
+            if (member_status_of(m, turn->member[k])->zone == zone) turn->zone[i] = (uint8_t)k;
+    }
+}
+
 static void plan_compute(const struct member *m, struct wire_turn *turn)
 {
     const struct wire_turn *last = &m->last_compute;
@@ -282,6 +293,7 @@ static void plan_compute(const struct member *m, struct wire_turn *turn)
     turn->generation =
         last->tag.turn != 0 && same_members(turn, last) ? last->generation : m->generation_max + 1;
     turn->save = save_is_due(m, turn->position);
+    note_zones(m, turn);
     choose_owners(m, turn);
 }
 

@@ -409,6 +409,7 @@ static void join(struct world *w)
         .id = id_of(index),
         .steps = w->steps,
         .weights_hash = 7,
+        .zone = below(w, 3),
         .slot_count = w->slots,
         .gang = w->gang,
         .save_every = w->save_every,

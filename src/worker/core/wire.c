@@ -180,6 +180,7 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_u64(&cursor, status->position);
     wire_write_u64(&cursor, status->generation);
     wire_write_u64(&cursor, status->weights_hash);
+    wire_write_u64(&cursor, status->zone);
     wire_write_tag(&cursor, &status->turn);
     wire_write_tag(&cursor, &status->moved_by);
     wire_write_tag(&cursor, &status->broken);
@@ -197,6 +198,7 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.position = wire_read_u64(&cursor);
     status.generation = wire_read_u64(&cursor);
     status.weights_hash = wire_read_u64(&cursor);
+    status.zone = wire_read_u64(&cursor);
     status.turn = wire_read_tag(&cursor);
     status.moved_by = wire_read_tag(&cursor);
     status.broken = wire_read_tag(&cursor);
@@ -221,6 +223,7 @@ size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn)
     wire_write_u32(&cursor, (uint32_t)turn->kind | (uint32_t)turn->save << 8);
     wire_write(&cursor, turn->member, turn->member_count * sizeof turn->member[0]);
     wire_write(&cursor, turn->source, turn->member_count);
+    wire_write(&cursor, turn->zone, turn->member_count);
     wire_write(&cursor, turn->owner, turn->slot_count);
     return (size_t)(cursor.at - bytes);
 }
@@ -230,6 +233,7 @@ static bool turn_is_sound(const struct wire_turn *turn)
     for (uint32_t i = 0; i < turn->member_count; i++) {
         if (i > 0 && turn->member[i] <= turn->member[i - 1]) return false;
         if (turn->source[i] != GROUP_NOBODY && turn->source[i] >= turn->member_count) return false;
+        if (turn->zone[i] > i || turn->zone[turn->zone[i]] != turn->zone[i]) return false;
     }
     for (uint32_t slot = 0; slot < turn->slot_count; slot++)
         if (turn->owner[slot] >= turn->member_count) return false;
@@ -254,10 +258,12 @@ bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_tur
     turn.save = (uint8_t)(kind >> 8);
     const uint8_t *member = wire_read(&cursor, turn.member_count * sizeof turn.member[0]);
     const uint8_t *source = wire_read(&cursor, turn.member_count);
+    const uint8_t *zone = wire_read(&cursor, turn.member_count);
     const uint8_t *owner = wire_read(&cursor, turn.slot_count);
     if (!ended_well(&cursor)) return false;
     memcpy(turn.member, member, turn.member_count * sizeof turn.member[0]);
     memcpy(turn.source, source, turn.member_count);
+    memcpy(turn.zone, zone, turn.member_count);
     memcpy(turn.owner, owner, turn.slot_count);
     if (!turn_is_sound(&turn)) return false;
     *ret_turn = turn;

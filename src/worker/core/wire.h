@@ -16,7 +16,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 5,
+    WIRE_VERSION = 6,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -69,6 +69,7 @@ struct wire_status {
     uint8_t has_state, leaving;
     uint32_t slot_us; /* smoothed, 0: unknown */
     uint64_t position, generation, weights_hash;
+    uint64_t zone;            /* a number that differs where zones do */
     struct wire_tag turn;     /* last one accepted */
     struct wire_tag moved_by; /* the one that led to `position` */
     struct wire_tag broken;   /* the one whose bitmaps did not fit */
@@ -97,6 +98,7 @@ struct wire_turn {
     uint64_t member[GROUP_MEMBERS_MAX]; /* ids, ascending */
     uint8_t source[GROUP_MEMBERS_MAX];  /* SYNC: index to fetch from; own index: keep your own */
     uint8_t owner[GROUP_SLOTS_MAX];     /* COMPUTE: member index per slot */
+    uint8_t zone[GROUP_MEMBERS_MAX];    /* COMPUTE: first member of the same zone */
 };
 
 struct wire_shard {

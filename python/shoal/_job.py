@@ -5,6 +5,7 @@ arrays are all buffers. ``shoal.torch`` builds on the same classes.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 from types import TracebackType
@@ -14,6 +15,7 @@ from ._library import Record, ShoalError, library
 
 COMPUTE, APPLY = 1, 2
 RUNNING, DONE, LEFT, FAILED = range(4)
+PHASE_COMPUTE, PHASE_DATA = range(2)
 DIMS_MAX = 4
 
 
@@ -45,10 +47,10 @@ class Tensor(NamedTuple):
         if view.nbytes > 0:
             address = ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B") if view.ndim
                                                                  else buffer))
-        return Tensor(name, address, tuple(view.shape), buffer)
+        return Tensor(name, address, tuple(view.shape or ()), buffer)
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         return _product(self.shape)
 
 
@@ -95,6 +97,16 @@ class Slot:
     def random(self, counter: int) -> int:
         """64 random bits, the same for (seed, step, slot, counter) on every machine."""
         return random(self.job.seed, self.step, self.index, counter)
+
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """Around waiting for data: ``with slot.loading(): batch = next(batches)``. Optional; when
+        the job stalls, ``shoal why`` then says that this worker waits for its data."""
+        self.job._phase(PHASE_DATA)
+        try:
+            yield
+        finally:
+            self.job._phase(PHASE_COMPUTE)
 
     def submit(self, loss: float) -> None:
         """The gradient of this slot is complete; ``loss`` is its mean loss."""
@@ -276,6 +288,10 @@ class Job:
         self._library.call.shoal_submit(self._alive(), loss)
         self._consume()
 
+    def _phase(self, phase: int) -> None:
+        if self._library.has("shoal_phase"):
+            self._library.call.shoal_phase(self._alive(), phase)
+
     def _look_at_end(self) -> str:
         reason = ctypes.c_char_p()
         self.end = self._library.call.shoal_ended(self._alive(), ctypes.byref(reason))
@@ -303,7 +319,7 @@ class Job:
             views, offset = {}, 0
             for tensor in self.params:
                 views[tensor.name] = _float_view(address + 4 * offset, tensor.shape)
-                offset += tensor.count
+                offset += tensor.elements
             self._views = (address, views)
         return self._views[1]
 

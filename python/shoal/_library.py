@@ -120,9 +120,19 @@ class Library:
             "shoal_random": (ctypes.c_uint64, [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32,
                                                ctypes.c_uint64]),
         }
-        for name, (result, arguments) in signatures.items():
+        optional = {  # of newer libraries
+            "shoal_phase": (None, [job, ctypes.c_int]),
+        }
+        self.calls = {"shoal_version", "shoal_fields", *signatures, *optional}
+        for name, (result, arguments) in {**signatures, **optional}.items():
+            if name in optional and not hasattr(call, name):
+                continue
             function = getattr(call, name)
             function.restype, function.argtypes = result, arguments
+
+    def has(self, name: str) -> bool:
+        """Does this library have the call?"""
+        return hasattr(self.call, name)
 
 
 class Record:

@@ -45,6 +45,15 @@ def host_like(shape: Iterable[int], pinned: bool) -> torch.Tensor:
     return torch.zeros(tuple(shape), dtype=torch.float32, pin_memory=pinned)
 
 
+def decode(words: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The tensor of that dtype whose bits the float32 words hold."""
+    if dtype in _SMALL:
+        return words.view(torch.int32).to(dtype)
+    count = torch.empty(0, dtype=dtype).element_size() // 4
+    shape = words.shape if count == 1 else words.shape[:-1]
+    return words.contiguous().reshape(-1).view(dtype).reshape(shape)
+
+
 class Mirror:
     """One live tensor and its host words."""
 
@@ -87,11 +96,8 @@ class Mirror:
         if self.shared:
             return
         with torch.no_grad():
-            if self.kind == "bits":
-                self.live.copy_(self.host.reshape(-1).view(self.live.dtype)
-                                .reshape(self.live.shape))
-            elif self.kind == "small":
-                self.live.copy_(self.host.view(torch.int32).to(self.live.dtype))
+            if self.kind in ("bits", "small"):
+                self.live.copy_(decode(self.host, self.live.dtype))
             else:
                 self.live.copy_(self.host, non_blocking=True)
 

@@ -155,7 +155,7 @@ class OptimizerState:
         return list(self.moments.values())
 
     def words(self) -> List[Tensor]:
-        bits = self.bits.view(torch.float32)
+        bits = self.bits.view(torch.float32).view(-1, 2)
         numbers = Tensor(f"{self.prefix}.numbers:int64", bits.data_ptr(), tuple(bits.shape),
                          self.bits)
         return [mirror.words() for mirror in self.moments.values()] + [numbers]

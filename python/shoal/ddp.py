@@ -22,7 +22,7 @@ where DDP has 4, and one copy of the gradient for each further slot of the proce
 """
 # No `from __future__ import annotations`: DDP looks at the annotations of its hooks.
 import contextlib
-from typing import Any, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -76,7 +76,9 @@ def exact_mean(slots: Sequence[torch.Tensor], total: int, group: Any = None) -> 
     peak, special = bounds.view(2, -1)
     exponent = torch.frexp(peak)[1].to(torch.int64)  # peak < 2^exponent; 0 when the block is zero
     unit = _power(AIM_BITS - exponent).unsqueeze(1)
-    words = sum((slot.double() * unit).round().to(torch.int64) for slot in finite)
+    words = torch.zeros_like(finite[0], dtype=torch.int64)
+    for slot in finite:
+        words += (slot.double() * unit).round().to(torch.int64)
     counted = torch.cat([words.view(-1), words.new_tensor([len(slots)])])
     dist.all_reduce(counted, group=group)
     if int(counted[-1]) != total:
@@ -99,7 +101,7 @@ def _add_specials(mean: torch.Tensor, rows: torch.Tensor, slots: Sequence[torch.
                 + (part == float("inf")).to(torch.int64) * _POSITIVE
                 + (part == float("-inf")).to(torch.int64) * _NEGATIVE)
 
-    total = sum(codes(slot) for slot in slots)
+    total = torch.stack([codes(slot) for slot in slots]).sum(0)
     dist.all_reduce(total, group=group)
     positive, negative = (total >> 20) % (1 << 20) > 0, total >= _NEGATIVE
     part = mean[rows]
@@ -119,7 +121,7 @@ class ExactMean:
         if not self.world <= slots <= SLOTS_MAX:
             raise ShoalError(f"slots: {slots} for {self.world} processes; every process needs one, "
                              f"and at most {SLOTS_MAX} are possible")
-        self._earlier: List[dict] = []  # gradients of this process's slots before its last
+        self._earlier: List[Dict[torch.Tensor, torch.Tensor]] = []  # gradients of this process's slots before its last
         model.register_comm_hook(None, self._hook)
 
     def slots(self, step: int, mine: Optional[Iterable[int]] = None) -> Iterator[int]:

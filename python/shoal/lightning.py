@@ -49,8 +49,8 @@ class Elastic(Callback):
                  **options: Any) -> None:
         self.batch_of, self.clip, self.options = batch_of, clip, options
         self.loader = _Loader(self)
-        self.job: Optional[shoal_torch.Job] = None
-        self._slot: Optional[Slot] = None
+        self.job: shoal_torch.Job
+        self._slot: Slot
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
         if trainer.gradient_clip_val:
@@ -78,7 +78,7 @@ class Elastic(Callback):
             self._slot.submit(float("nan") if loss is None else loss)
             return loss
 
-        optimizer.step = step
+        optimizer.step = step  # type: ignore[method-assign]
 
     def _batches(self) -> Iterator[Any]:
         try:

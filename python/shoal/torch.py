@@ -25,10 +25,11 @@ import torch
 from . import _job
 from ._job import JobEnded, Slot as _Slot, Step as _Step, random
 from ._library import ShoalError
-from ._mirror import Mirror, host_like, settle
+from ._mirror import Mirror, decode, host_like, settle
 from ._optimizer import OptimizerState
 
-__all__ = ["Job", "JobEnded", "ShoalError", "Slot", "Step", "deterministic", "join", "seed_all"]
+__all__ = ["Job", "JobEnded", "ShoalError", "Slot", "Step", "decoded", "deterministic", "join",
+           "seed_all"]
 
 _NORMS = (torch.nn.modules.batchnorm._NormBase,)
 _APPLY_SLOT = 0xffffffff  # a slot number that no slot has: for random numbers of the update itself
@@ -59,7 +60,7 @@ def deterministic(seed: int, threads: int = 1) -> None:
 def _hardware(on_gpu: bool) -> str:
     """What of this machine and build may change the bits of a kernel."""
     cpu = getattr(torch.backends, "cpu", None)
-    capability = cpu.get_cpu_capability() if hasattr(cpu, "get_cpu_capability") else \
+    capability = cpu.get_cpu_capability() if cpu is not None else \
         re.findall("CPU capability usage: (.*)", torch.__config__.show())
     gpu = torch.cuda.get_device_name() if on_gpu and torch.cuda.is_available() else ""
     return f"torch {torch.__version__} threads {torch.get_num_threads()} {capability} {gpu}"
@@ -137,7 +138,7 @@ class _Buffers:
 
     def restore(self) -> None:
         for name, value in self.before.items():
-            (self.reduced.get(name, self.counted.get(name))).copy_(value)
+            (self.reduced if name in self.reduced else self.counted)[name].copy_(value)
 
     def apply(self, means: List[torch.Tensor]) -> None:
         for buffer, mean in zip(self.reduced.values(), means):
@@ -159,13 +160,15 @@ class Job(_job.Job):
         optimizers = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
         schedulers = scheduler if isinstance(scheduler, (list, tuple)) else [scheduler]
         self.model, self._stage, self._update = model, stage, True
-        names = {param: name for name, param in model.named_parameters()}
+        names: Dict[torch.Tensor, str] = {param: name for name, param in model.named_parameters()}
         trained = self._trained(optimizers, names)
         self._buffers = _Buffers(model, reduce_buffers)
         self._params = [Mirror(names[param], param, stage=stage) for param in trained]
-        self._statistics = [Mirror(name, buffer, stage=stage)
+        # Never shared: forward passes write to them, while the library may be saving.
+        self._statistics = [Mirror(name, buffer, stage=True)
                             for name, buffer in self._buffers.reduced.items()]
-        kept = {name: param for param, name in names.items() if param not in set(trained)}
+        chosen = set(trained)
+        kept = {name: param for param, name in names.items() if param not in chosen}
         persistent = model.state_dict(keep_vars=True)
         kept.update({name: buffer for name, buffer
                      in (*self._buffers.counted.items(), *self._buffers.others.items())
@@ -311,6 +314,19 @@ class Job(_job.Job):
         self._push()
         self._buffers.remember()
         self._position = step.index + 1
+
+
+def decoded(tensors: Mapping[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
+    """Tensors of a checkpoint (as of ``shoal ckpt merge --with-state``) with their own names and
+    dtypes: ``steps:int64`` becomes ``steps``. For ``model.load_state_dict(..., strict=False)``."""
+    result = {}
+    for key, words in tensors.items():
+        name, _, dtype = key.rpartition(":")
+        if name and isinstance(getattr(torch, dtype, None), torch.dtype):
+            result[name] = decode(words, getattr(torch, dtype))
+        else:
+            result[key] = words
+    return result
 
 
 def _as_tensor(address: int, count: int) -> torch.Tensor:

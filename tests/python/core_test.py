@@ -77,6 +77,7 @@ class Abi(unittest.TestCase):
         shown = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
         declared = set(re.findall(r"\b(shoal_\w+)\(", CODE))
         self.assertEqual(shown, declared)
+        self.assertEqual(_library.library().calls, declared)
 
     def test_versions_agree(self):
         meson = (root / "meson.build").read_text()
@@ -200,7 +201,8 @@ class Misuse(unittest.TestCase):
         with self.job as job:
             for step in job.steps():
                 for slot in step:
-                    seen += slot.samples
+                    with slot.loading():
+                        seen += slot.samples
                     slot.submit(1)
                 step.commit()
         self.assertTrue(job.done)

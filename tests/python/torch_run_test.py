@@ -77,6 +77,7 @@ def check(server, name, folder, logs):
                               PYTHONPATH=root / "python", OMP_NUM_THREADS=1)
     printed = {line.split()[-1] for line in logs.splitlines() if "weights sha256 " in line}
     assert printed == {wanted}, f"{printed} instead of {wanted}\n{logs[-3000:]}"
+    server.connection = None  # the old one has idled too long
     rows = server.get("/v1/jobs/1/progress")["steps"]
     assert [row["step"] for row in rows] == list(range(STEPS))
     for row in rows:

@@ -2,7 +2,10 @@
 """shoal.torch in one process: exact forms of every dtype, optimizers, schedulers, batch statistics,
 what is refused and how, and the path of tensors that cannot be shared (those of a GPU)."""
 import copy
+import json
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -306,6 +309,43 @@ class BadInput(Case):
             _, other = run(sgd, folder=folder, identity="other data")
         self.assertLess(len(same), STEPS)
         self.assertEqual((len(first), len(other)), (STEPS, STEPS))
+
+
+@unittest.skipUnless(os.path.exists(os.environ.get("SHOAL", "")),
+                     "SKIPPED: SHOAL does not name the shoal command, so nothing was merged")
+class Merge(Case):
+    """`shoal ckpt merge` makes a file that other programs load."""
+
+    def load(self, path):
+        try:
+            from safetensors.torch import load_file
+            return load_file(path)
+        except ImportError:
+            data = bytearray(pathlib.Path(path).read_bytes())
+            size = int.from_bytes(data[:8], "little")
+            rows = json.loads(data[8:8 + size])
+            rows.pop("__metadata__", None)
+            return {name: torch.frombuffer(data[8 + size + row["data_offsets"][0]:
+                                                8 + size + row["data_offsets"][1]],
+                                           dtype=torch.float32).view(row["shape"])
+                    for name, row in rows.items()}
+
+    def test_a_merged_checkpoint_is_the_model(self):
+        adam = lambda p: torch.optim.AdamW(p, lr=1e-2)  # noqa: E731
+        with tempfile.TemporaryDirectory() as folder:
+            run(adam, folder=folder + "/checkpoints", stop_after=4)
+            subprocess.run([os.environ["SHOAL"], "ckpt", "merge", folder + "/checkpoints",
+                            "--with-state", "--out", folder + "/all.safetensors"], check=True,
+                           stdout=subprocess.DEVNULL)
+            loaded = shoal.torch.decoded(self.load(folder + "/all.safetensors"))
+        model = Net()
+        missing, _ = model.load_state_dict(loaded, strict=False)
+        self.assertEqual(missing, [])
+        steps = int(loaded["norm.num_batches_tracked"])
+        self.assertTrue(1 <= steps <= 4, steps)
+        self.assertEqual(loaded["mask"].dtype, torch.bool)
+        self.assertEqual(loaded["thirds"].tolist(), Net().thirds.tolist())
+        self.assertIn("optimizer.exp_avg.first.weight", loaded)
 
 
 class Randomness(Case):

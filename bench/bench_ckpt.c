@@ -63,9 +63,10 @@ static void on_shard(void *self, const struct wire_tag *tag, bool ok, uint64_t b
     pthread_mutex_unlock(&w->lock);
 }
 
-static void on_manifest(void *self, bool ok, uint64_t step)
+static void on_manifest(void *self, const struct wire_tag *tag, bool ok, uint64_t step)
 {
     struct waiter *w = self;
+    (void)tag;
     (void)step;
     pthread_mutex_lock(&w->lock);
     w->manifest = true;

@@ -21,8 +21,9 @@
  *
  * Threads    Call from one thread. The library runs one more, for the network.
  * Ownership  Tensors stay the caller's and must outlive the job; the library reads and writes them
- *            only inside shoal_join(), shoal_next() and shoal_close(). work.gradient is the
- *            library's, valid until the next call.
+ *            only inside shoal_join(), shoal_next() and shoal_close(); but while a checkpoint is
+ *            copied it reads params and state at other times too, so change them only for
+ *            SHOAL_APPLY. work.gradient is the library's, valid until the next call.
  * Shapes     gradient: all params concatenated in the order given, row-major, float32.
  * Errors     shoal_join() returns NULL and a sentence. Later faults end the loop; shoal_close()
  *            tells.
@@ -65,9 +66,16 @@ struct shoal_options {
     uint32_t samples_per_slot;  /* how many samples shoal_sample() counts to a slot */
     uint32_t tokens_per_sample; /* for the tokens/s that progress shows; 0: 1 */
     const char *checkpoint_dir; /* NULL: SHOAL_CHECKPOINT_DIR; unset: no checkpoints */
-    uint32_t checkpoint_every;  /* steps; 0: SHOAL_CHECKPOINT_EVERY, unset: never */
-    uint64_t identity;          /* hash of what decides the bits besides (step, slot); 0: none */
+    /* Steps, or SHOAL_CHECKPOINT_AUTO, or _NEVER (then only at the end, and when all leave). 0:
+     * SHOAL_CHECKPOINT_EVERY (a number, auto, never; 0 is never); unset: auto. */
+    uint32_t checkpoint_every;
+    uint64_t identity; /* hash of what decides the bits besides (step, slot); 0: none */
 };
+
+/* AUTO: as often as pays, from what checkpoints cost and how often workers are lost, both measured
+ * (Young's formula). */
+#define SHOAL_CHECKPOINT_NEVER UINT32_MAX
+#define SHOAL_CHECKPOINT_AUTO  (UINT32_MAX - 1)
 
 enum shoal_work_kind { SHOAL_COMPUTE = 1, SHOAL_APPLY };
 

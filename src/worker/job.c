@@ -1,6 +1,7 @@
 #include "worker/job.h"
 #include "base/mem.h"
 #include "worker/core/limits.h"
+#include "worker/core/member.h"
 #include <assert.h>
 #include <errno.h>
 #include <openssl/evp.h>
@@ -126,16 +127,37 @@ bool job_read_number(const char *name, uint64_t maximum, uint64_t *value, struct
     return true;
 }
 
+/* What options and environment say: steps, 0 for never, or MEMBER_SAVE_AUTO. */
+static bool read_every(struct job *job, uint32_t asked, struct error *ret_error)
+{
+    const char *text = getenv("SHOAL_CHECKPOINT_EVERY");
+    uint64_t every = asked;
+    job->checkpoint_every = 0;
+    if (asked == SHOAL_CHECKPOINT_NEVER) return true;
+    bool unset = text == NULL || text[0] == '\0';
+    if (asked == SHOAL_CHECKPOINT_AUTO || (asked == 0 && (unset || strcmp(text, "auto") == 0))) {
+        job->checkpoint_every = MEMBER_SAVE_AUTO;
+        return true;
+    }
+    if (asked == 0 && strcmp(text, "never") == 0) return true;
+    if (asked == 0 &&
+        !job_read_number("SHOAL_CHECKPOINT_EVERY", SHOAL_CHECKPOINT_AUTO - 1, &every, NULL))
+        return error_set(ret_error,
+                         "SHOAL_CHECKPOINT_EVERY=%.60s: expected a number of steps, auto or never",
+                         text);
+    job->checkpoint_every = (uint32_t)every;
+    return true;
+}
+
 static bool read_counts(struct job *job, const struct shoal_options *options,
                         struct error *ret_error)
 {
-    uint64_t slots = options->slots, steps = options->steps, every = options->checkpoint_every;
+    uint64_t slots = options->slots, steps = options->steps;
     uint64_t gang = 1;
     if (slots == 0 && !job_read_number("SHOAL_SLOTS", SHOAL_SLOTS_MAX, &slots, ret_error))
         return false;
     if (steps == 0 && !job_read_number("SHOAL_STEPS", INT64_MAX, &steps, ret_error)) return false;
-    if (every == 0 && !job_read_number("SHOAL_CHECKPOINT_EVERY", UINT32_MAX, &every, ret_error))
-        return false;
+    if (!read_every(job, options->checkpoint_every, ret_error)) return false;
     if (!job_read_number("SHOAL_GANG", GROUP_MEMBERS_MAX, &gang, ret_error) ||
         !job_read_number("SHOAL_JOB", INT64_MAX, &job->job_id, ret_error) ||
         !job_read_number("SHOAL_WORKER", INT64_MAX, &job->worker_id, ret_error) ||
@@ -148,7 +170,6 @@ static bool read_counts(struct job *job, const struct shoal_options *options,
         return error_set(ret_error, "steps: set shoal_options.steps or SHOAL_STEPS to 1 or more");
     job->slots = (uint32_t)slots;
     job->steps = steps;
-    job->checkpoint_every = (uint32_t)every;
     job->gang = gang == 0 ? 1 : (uint32_t)gang;
     job->samples_per_slot = options->samples_per_slot;
     job->tokens_per_sample = options->tokens_per_sample == 0 ? 1 : options->tokens_per_sample;

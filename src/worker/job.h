@@ -29,7 +29,7 @@ struct job {
     struct job_tensor *tensors; /* params, then state */
     uint32_t tensor_count, param_count;
     uint32_t slots, gang, samples_per_slot, tokens_per_sample;
-    uint32_t checkpoint_every; /* steps; 0: never */
+    uint32_t checkpoint_every; /* steps; 0: never; MEMBER_SAVE_AUTO */
     uint64_t steps;
     char *checkpoint_dir; /* NULL: no checkpoints */
     uint64_t job_id, worker_id;

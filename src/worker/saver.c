@@ -271,25 +271,27 @@ static void *run(void *self)
     return NULL;
 }
 
+static bool is_copying(const struct saver *saver)
+{
+    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
+        if (saver->flight[i].active && saver->flight[i].copy_left > 0) return true;
+    return false;
+}
+
 uint64_t saver_barrier(struct saver *saver)
 {
-    if (saver == NULL) return 0;
+    struct flight *flight;
     int64_t start_us = clock_monotonic_us();
     lock(saver);
-    for (;;) {
-        struct flight *flight = next_to_copy(saver);
-        if (flight != NULL) {
+    bool waits = is_copying(saver);
+    while (is_copying(saver)) {
+        if ((flight = next_to_copy(saver)) != NULL)
             copy_part(saver, flight);
-            continue;
-        }
-        bool copying = false;
-        for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
-            copying = copying || (saver->flight[i].active && saver->flight[i].copy_left > 0);
-        if (!copying) break;
-        (void)pthread_cond_wait(&saver->changed, &saver->lock);
+        else
+            (void)pthread_cond_wait(&saver->changed, &saver->lock);
     }
     unlock(saver);
-    return (uint64_t)(clock_monotonic_us() - start_us);
+    return waits ? (uint64_t)(clock_monotonic_us() - start_us) : 0;
 }
 
 /* The scales may change before the next apply, and are few: copied now. */
@@ -506,7 +508,7 @@ static void do_manifest(struct saver *saver, const struct member_save *save)
         complain(saver, &error);
         abandon(saver, save);
     }
-    saver->hooks.on_manifest(saver->hooks.self, written, save->step);
+    saver->hooks.on_manifest(saver->hooks.self, &save->turn.tag, written, save->step);
     uint64_t trusted[TRUSTED];
     lock(saver);
     memcpy(trusted, saver->trusted, sizeof trusted);

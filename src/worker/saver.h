@@ -19,7 +19,7 @@
 #include "worker/core/member.h"
 #include "worker/job.h"
 
-enum { SAVER_FLIGHTS = 2, SAVER_THREADS = 3 };
+enum { SAVER_FLIGHTS = MEMBER_SAVES_MAX, SAVER_THREADS = 3 };
 
 struct saver;
 
@@ -28,7 +28,7 @@ struct saver_hooks {
     void (*on_copied)(void *self); /* the state may change again, as far as this shard goes */
     void (*on_shard)(void *self, const struct wire_tag *tag, bool ok, uint64_t bytes,
                      uint64_t checksum);
-    void (*on_manifest)(void *self, bool ok, uint64_t step);
+    void (*on_manifest)(void *self, const struct wire_tag *tag, bool ok, uint64_t step);
 };
 
 struct saver *saver_start(const struct job *job, const struct saver_hooks *hooks,
@@ -43,7 +43,7 @@ uint32_t saver_share(const struct saver *saver, const int16_t *scale, uint32_t i
  * more than SAVER_FLIGHTS between order and on_shard. */
 void saver_order(struct saver *saver, const struct wire_turn *turn, uint32_t index,
                  const struct ckpt_range *range, uint32_t range_count);
-/* Call before the state changes. Returns the microseconds it took. */
+/* Call before the state changes. Returns the microseconds that it waited, 0 if all was copied. */
 uint64_t saver_barrier(struct saver *saver);
 /* Leader: all shards of `save` are written. Ends in on_manifest. */
 void saver_manifest(struct saver *saver, const struct member_save *save);

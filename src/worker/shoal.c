@@ -129,11 +129,15 @@ static void on_agent_gone(void *self)
 /* Orders that the machine has for the writer of checkpoints. Lock held. */
 static void order_saves(struct shoal *shoal)
 {
-    struct member_save *save = &shoal->member->save;
+    struct member_saves *saves = &shoal->member->saves;
     if (shoal->saver == NULL) return;
-    if (save->active && save->manifest_due) saver_manifest(shoal->saver, save);
-    if (save->failed) saver_abandon(shoal->saver, save);
-    save->manifest_due = save->failed = false;
+    for (uint32_t i = 0; i < MEMBER_SAVES_MAX; i++) {
+        struct member_save *save = &saves->save[i];
+        if (save->active && save->manifest_due) saver_manifest(shoal->saver, save);
+        save->manifest_due = false;
+    }
+    if (saves->given_up.failed) saver_abandon(shoal->saver, &saves->given_up);
+    saves->given_up.failed = false;
 }
 
 static void on_change(void *self)
@@ -167,19 +171,18 @@ static void on_shard(void *self, const struct wire_tag *tag, bool ok, uint64_t b
                      uint64_t checksum)
 {
     struct shoal *shoal = self;
-    (void)tag;
     lock(shoal);
-    member_shard_written(shoal->member, ok, bytes, checksum);
+    member_shard_written(shoal->member, tag, ok, bytes, checksum);
     on_change(shoal);
     unlock(shoal);
 }
 
-static void on_manifest(void *self, bool ok, uint64_t step)
+static void on_manifest(void *self, const struct wire_tag *tag, bool ok, uint64_t step)
 {
     struct shoal *shoal = self;
     lock(shoal);
     if (ok && shoal->net != NULL) report_checkpoint(shoal, step);
-    member_manifest_done(shoal->member);
+    member_manifest_done(shoal->member, tag);
     on_change(shoal);
     unlock(shoal);
 }
@@ -364,7 +367,7 @@ static bool found(struct shoal *shoal)
 /* Lock held; the writer is told without it, so that the network does not wait. */
 static void save_share(struct shoal *shoal)
 {
-    struct wire_turn turn = shoal->member->save_turn;
+    struct wire_turn turn = shoal->member->saves.turn;
     uint32_t index = 0;
     while (turn.member[index] != shoal->member->config.id) index++;
     member_save_taken(shoal->member);
@@ -380,8 +383,9 @@ static void finish_copies(struct shoal *shoal)
 {
     if (shoal->saver == NULL) return;
     unlock(shoal);
-    (void)saver_barrier(shoal->saver);
+    uint64_t us = saver_barrier(shoal->saver);
     lock(shoal);
+    if (us > 0) member_save_stalled(shoal->member, us);
 }
 
 void shoal_phase(struct shoal *shoal, enum shoal_phase phase)
@@ -396,6 +400,7 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
 {
     host_watch();
     lock(shoal);
+    if (shoal->net == NULL) member_tick(shoal->member, clock_monotonic_us()); /* else net.c does */
     if (shoal->can_leave && leave_signal_came()) member_leave(shoal->member);
     if (shoal->doing == MEMBER_WANT_APPLY) member_applied(shoal->member);
     shoal->doing = MEMBER_WANT_WAIT;

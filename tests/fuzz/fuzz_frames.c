@@ -60,8 +60,10 @@ static void work(struct victim *v)
     if (want == MEMBER_WANT_FOUND) member_founded(&v->member, 0);
     if (want == MEMBER_WANT_APPLY) member_applied(&v->member);
     if (want == MEMBER_WANT_SAVE) {
+        struct wire_tag tag = v->member.saves.turn.tag;
         member_save_taken(&v->member);
-        member_shard_written(&v->member, true, 1, 1);
+        member_save_copied(&v->member);
+        member_shard_written(&v->member, &tag, true, 1, 1);
     }
     if (want == MEMBER_WANT_COMPUTE) {
         bool first;

@@ -75,37 +75,9 @@ void member_check(const struct member *m)
     if (m->committing) ASSERT(m->commit.step == m->self.position);
 }
 
-static void order_save(struct member *m, const struct wire_turn *turn)
-{
-    if (turn->tag.leader == m->config.id) {
-        ASSERT(!m->save.active);
-        memset(&m->save, 0, sizeof m->save);
-        m->save.active = true;
-        m->save.turn = *turn;
-        m->save.step = turn->position;
-    }
-    if (index_of(turn, m->config.id) == GROUP_NOBODY) return;
-    m->self.save = turn->tag;
-    m->save_wanted = true;
-    m->save_turn = *turn;
-}
-
-/* The state has moved on before the share was copied (a sync): that checkpoint cannot be. */
-static void refuse_save(struct member *m)
-{
-    m->save_wanted = false;
-    m->shard = (struct wire_shard){.tag = m->save_turn.tag,
-                                   .step = m->save_turn.position,
-                                   .index = index_of(&m->save_turn, m->config.id)};
-    struct member_peer *leader = find_peer(m, m->save_turn.tag.leader);
-    if (leader != NULL)
-        leader->shard_due = true;
-    else if (m->save.active && wire_tag_compare(&m->save.turn.tag, &m->shard.tag) == 0)
-        member_note_shard(m, &m->shard);
-}
-
 static void begin_compute(struct member *m)
 {
+    member_save_count_losses(m, &m->turn);
     m->last_compute = m->turn;
     if (m->turn.generation > m->generation_max) m->generation_max = m->turn.generation;
     m->self.generation = m->generation_max;
@@ -161,7 +133,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
         if (m->exit == MEMBER_WANT_EXIT_DONE) member_repeat_log(m, MEMBER_REPEAT_MAX);
         break; /* nobody is left to fill a gap later: all tell what is not stored */
     }
-    if (turn->save != 0) order_save(m, turn);
+    if (turn->save != 0) member_save_order(m, turn);
     tell_turn(m);
 }
 
@@ -183,8 +155,8 @@ static bool computes_now(const struct member *m)
 static void advance(struct member *m)
 {
     if (m->exit != 0) return;
-    if (m->save_wanted && m->self.position != m->save_turn.position) refuse_save(m);
-    if (m->parked && computes_now(m) && !m->save_wanted) {
+    if (m->saves.wanted && m->self.position != m->saves.turn.position) member_save_refuse(m);
+    if (m->parked && computes_now(m) && !m->saves.wanted) {
         if (!m->exchange.ready && slot_set_is_within(&m->mine, &m->done))
             exchange_ready(&m->exchange, &m->done); /* what the sums hold, not what was asked */
         if (exchange_is_done(&m->exchange) && !m->exchange.broken) conclude(m);
@@ -193,7 +165,7 @@ static void advance(struct member *m)
             member_tell_all(m);
         }
     }
-    if (m->fetch_wanted && m->parked && !m->committing && m->copying == 0) {
+    if (m->fetch_wanted && m->parked && !m->committing && m->saves.copying == 0) {
         m->fetch_wanted = false;
         transfer_receive(&m->in);
         struct member_peer *source = find_peer(m, m->turn.member[m->turn.source[m->me]]);
@@ -209,21 +181,6 @@ static void speak(struct member *m)
     if (speaker == m->config.id) member_repeat_log(m, m->config.log_max);
 }
 
-/* A member that died, or went on to a later turn without having seen the order, will not save. */
-static void watch_save(struct member *m)
-{
-    const struct wire_turn *turn = &m->save.turn;
-    for (uint32_t i = 0; m->save.active && i < turn->member_count; i++) {
-        if (m->save.shard[i].known || turn->member[i] == m->config.id) continue;
-        const struct wire_status *status = member_status_of(m, turn->member[i]);
-        bool missed = status != NULL && wire_tag_compare(&status->turn, &turn->tag) > 0 &&
-                      wire_tag_compare(&status->save, &turn->tag) != 0;
-        if (status != NULL && !missed) continue;
-        m->save.active = false;
-        m->save.failed = true;
-    }
-}
-
 /* After every event: take what became possible, then lead if it is ours to lead. */
 void member_settle(struct member *m)
 {
@@ -233,7 +190,7 @@ void member_settle(struct member *m)
         accept_turn(m, &m->offered);
     advance(m);
     speak(m);
-    watch_save(m);
+    member_save_watch(m);
     struct wire_turn turn;
     if (m->exit == 0 && member_plan(m, &turn)) {
         accept_turn(m, &turn);
@@ -404,10 +361,7 @@ static bool take_shard(struct member *m, const struct member_peer *peer, const u
 {
     struct wire_shard shard;
     if (!wire_get_shard(bytes, count, &shard)) return false;
-    if (!m->save.active || wire_tag_compare(&shard.tag, &m->save.turn.tag) != 0) return true;
-    if (index_of(&m->save.turn, peer->id) != shard.index) return false;
-    member_note_shard(m, &shard);
-    return true;
+    return member_save_take_shard(m, peer->id, &shard);
 }
 
 static void hear(struct member *m, struct member_peer *peer, int64_t now_us)

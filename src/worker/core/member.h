@@ -27,6 +27,7 @@
 
 #include "worker/core/diagnose.h"
 #include "worker/core/exchange.h"
+#include "worker/core/interval.h"
 #include "worker/core/liveness.h"
 #include "worker/core/transfer.h"
 
@@ -43,11 +44,17 @@ enum member_want {
     MEMBER_WANT_EXIT_LEFT,
 };
 
+/* In flight at once; results that may wait for one leader, see tell() in member_save.c. */
+enum { MEMBER_SAVES_MAX = 2, MEMBER_SHARDS_MAX = 2 * MEMBER_SAVES_MAX };
+#define MEMBER_SAVE_AUTO UINT32_MAX
+
 struct member_peer {
     uint64_t id;
     bool connected, knows_status;
     struct wire_status status;
-    bool status_due, turn_due, fetch_due, shard_due;
+    bool status_due, turn_due, fetch_due;
+    struct wire_shard shard[MEMBER_SHARDS_MAX]; /* results of ours that this leader is to hear */
+    uint32_t shard_count;
     struct transfer_out out;
     struct liveness live;
     bool asked, given_up;                     /* asked others about it; they lost it too */
@@ -64,12 +71,25 @@ struct member_shard {
     uint64_t bytes, checksum;
 };
 
-/* The leader's table of a checkpoint being written; also the order to this member. */
+/* The leader's table of a checkpoint in flight; also the order to this member's writer. */
 struct member_save {
-    bool active, failed, manifest_due;
+    bool active, manifest_due, failed; /* failed: given up, its files are to be removed */
     struct wire_turn turn;
     uint64_t step;
+    int64_t ordered_us;
     struct member_shard shard[GROUP_MEMBERS_MAX];
+};
+
+struct member_saves {
+    bool wanted;                                /* an order that the thread has not taken yet */
+    uint32_t copying;                           /* shares being copied: no sync over them */
+    struct wire_turn turn;                      /* that order */
+    struct wire_turn writing[MEMBER_SAVES_MAX]; /* ours with the writer; tag.turn 0: none */
+    struct member_save save[MEMBER_SAVES_MAX];  /* as leader */
+    struct member_save given_up;                /* the last one */
+    uint64_t position;                          /* newest that was written or given up */
+    /* For the interval (interval.h). */
+    int64_t ordered_us, counted_us, member_us, stall_us, write_us, losses;
 };
 
 enum { MEMBER_REPEAT_MAX = 64 };        /* steps told again at once when a gap is seen */
@@ -86,7 +106,7 @@ struct member_config {
     uint64_t id;
     uint64_t steps, weights_hash;
     uint64_t zone;                         /* a number that differs where zones do */
-    uint32_t slot_count, gang, save_every; /* save_every 0: no checkpoints */
+    uint32_t slot_count, gang, save_every; /* save_every 0: no checkpoints; or _AUTO */
     bool has_store;                        /* a folder for checkpoints is set */
     const struct layout *layout;
     int16_t *scale;
@@ -124,12 +144,7 @@ struct member {
     struct exchange exchange;
     struct transfer_in in;
 
-    bool save_wanted, saving;                 /* share not asked for yet; shard being written */
-    uint32_t copying;                         /* shares that are being copied: no sync over them */
-    struct wire_turn save_turn, writing_turn; /* the order; the one the writer works on */
-    struct wire_shard shard;                  /* own result, to tell the leader */
-    struct member_save save;                  /* as leader */
-    uint64_t saved_position;                  /* newest for which a manifest was written or tried */
+    struct member_saves saves; /* member_save.c */
 
     uint64_t speaker;            /* who reports steps, as last seen */
     struct member_commit commit; /* being applied */
@@ -210,15 +225,17 @@ void member_applied(struct member *m);
 void member_save_taken(struct member *m);  /* noted; the state must stay as it is until */
 void member_save_copied(struct member *m); /* the copy is made (from any thread) */
 
-/* Events from whoever writes files. manifest_due and failed in m->save are the orders to it. */
-void member_shard_written(struct member *m, bool ok, uint64_t bytes, uint64_t checksum);
-void member_manifest_done(struct member *m);
+void member_save_stalled(struct member *m, uint64_t us); /* what its copy made the thread wait */
+
+/* Events from whoever writes files. save[].manifest_due and given_up.failed are the orders to it. */
+void member_shard_written(struct member *m, const struct wire_tag *tag, bool ok, uint64_t bytes,
+                          uint64_t checksum);
+void member_manifest_done(struct member *m, const struct wire_tag *tag);
 
 /* For member.c and member_work.c alone. */
 void member_settle(struct member *m);
 void member_repeat_log(struct member *m, uint64_t count);
 void member_fill_gap(struct member *m);
-void member_note_shard(struct member *m, const struct wire_shard *shard);
 void member_tell_all(struct member *m); /* the status has changed */
 /* member_tell.c: what each does, and who holds the group up. */
 struct record_summary member_summary(const struct member *m);
@@ -226,6 +243,16 @@ bool member_take_summary(struct member *m, struct member_peer *peer, const uint8
                          size_t count);
 void member_look(struct member *m);
 bool member_is_left_out(const struct member *m, uint64_t id);
+/* member_save.c */
+bool member_save_is_active(const struct member *m, const struct wire_tag *tag);
+bool member_saves_any(const struct member *m); /* in flight, as leader or as member */
+bool member_save_is_due(const struct member *m, uint64_t position);
+bool member_save_fits(const struct member *m); /* another one for this member's writer */
+void member_save_count_losses(struct member *m, const struct wire_turn *next);
+void member_save_order(struct member *m, const struct wire_turn *turn);
+void member_save_refuse(struct member *m);
+void member_save_watch(struct member *m);
+bool member_save_take_shard(struct member *m, uint64_t from, const struct wire_shard *shard);
 /* member_watch.c: who still lives. */
 void member_watch(struct member *m);
 void member_tell_lost(struct member *m, const struct member_peer *lost);

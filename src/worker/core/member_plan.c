@@ -179,7 +179,8 @@ static bool turn_is_over(const struct member *m)
     switch ((enum turn_kind)m->turn.kind) {
     case TURN_COMPUTE: return compute_is_over(m);
     case TURN_SYNC: return sync_is_over(m);
-    case TURN_SAVE: return m->turn.tag.leader != m->config.id || !m->save.active;
+    case TURN_SAVE:
+        return m->turn.tag.leader != m->config.id || !member_save_is_active(m, &m->turn.tag);
     case TURN_FINISH: return true; /* who is still here was not meant, and goes on */
     }
     return true;
@@ -261,18 +262,6 @@ static void choose_owners(const struct member *m, struct wire_turn *turn)
         memcpy(turn->owner, last->owner, slots);
 }
 
-static bool writes(const struct member *m)
-{
-    return m->save.active || m->saving || m->save_wanted;
-}
-
-static bool save_is_due(const struct member *m, uint64_t position)
-{
-    if (m->config.save_every == 0 || !m->config.has_store || writes(m)) return false;
-    if (position == 0 || m->saved_position == position) return false;
-    return position % m->config.save_every == 0;
-}
-
 /* The exchange keeps within zones what it can. */
 static void note_zones(const struct member *m, struct wire_turn *turn)
 {
@@ -292,7 +281,7 @@ static void plan_compute(const struct member *m, struct wire_turn *turn)
     turn->attempt = same_step ? last->attempt + 1 : 1;
     turn->generation =
         last->tag.turn != 0 && same_members(turn, last) ? last->generation : m->generation_max + 1;
-    turn->save = save_is_due(m, turn->position);
+    turn->save = member_save_is_due(m, turn->position);
     note_zones(m, turn);
     choose_owners(m, turn);
 }
@@ -301,8 +290,8 @@ static void plan_compute(const struct member *m, struct wire_turn *turn)
 static bool plan_end(const struct member *m, struct wire_turn *turn)
 {
     bool wants_save =
-        m->config.has_store && turn->position > 0 && m->saved_position != turn->position;
-    if (writes(m)) return false; /* an earlier checkpoint must end first */
+        m->config.has_store && turn->position > 0 && m->saves.position != turn->position;
+    if (member_saves_any(m)) return false; /* an earlier checkpoint must end first */
     turn->kind = wants_save ? TURN_SAVE : TURN_FINISH;
     turn->save = wants_save;
     turn->generation = m->generation_max;

@@ -40,6 +40,7 @@ enum occurrence_kind {
     ON_LINK_UP,
     ON_LINK_DOWN,
     ON_TROUBLE,
+    ON_COPIED,
     ON_WRITTEN
 };
 
@@ -49,6 +50,7 @@ struct occurrence {
     enum occurrence_kind kind;
     uint32_t node, peer, epoch; /* epoch: of the link, or of the node's work */
     enum wire_kind frame;
+    struct wire_tag saved;
     size_t count;
     uint8_t *bytes;
 };
@@ -63,10 +65,11 @@ struct node {
     uint8_t shadow[sizeof(float) * WEIGHTS + sizeof(int16_t) * BLOCKS];
     uint32_t slot_us, work;
     enum member_want doing;
-    struct {
+    struct { /* copies of checkpoints in flight */
+        struct wire_tag tag;
         float weights[WEIGHTS];
         int16_t scale[BLOCKS];
-    } share;
+    } share[MEMBER_SAVES_MAX + 1];
 };
 
 struct link { /* one direction of one connection */
@@ -296,12 +299,21 @@ static bool is_told(const struct world *w, uint32_t step)
 static void take_manifest(struct world *w, struct node *node)
 {
     struct member *m = &node->member;
-    if (!m->save.active || !m->save.manifest_due) return;
-    w->store_full = true;
-    w->store_position = m->save.step;
-    memcpy(w->store_weights, node->share.weights, sizeof w->store_weights);
-    memcpy(w->store_scale, node->share.scale, sizeof w->store_scale);
-    member_manifest_done(m);
+    for (uint32_t i = 0; i < MEMBER_SAVES_MAX; i++) {
+        struct member_save *save = &m->saves.save[i];
+        if (!save->active || !save->manifest_due) continue;
+        struct wire_tag tag = save->turn.tag;
+        uint32_t k = 0;
+        while (k <= MEMBER_SAVES_MAX && wire_tag_compare(&node->share[k].tag, &tag) != 0) k++;
+        assert_true(k <= MEMBER_SAVES_MAX);
+        if (save->step >= w->store_position) { /* else a newer one is there already */
+            w->store_full = true;
+            w->store_position = save->step;
+            memcpy(w->store_weights, node->share[k].weights, sizeof w->store_weights);
+            memcpy(w->store_scale, node->share[k].scale, sizeof w->store_scale);
+        }
+        member_manifest_done(m, &tag);
+    }
 }
 
 /* What the shell does after every event. */
@@ -348,6 +360,24 @@ static void found(struct world *w, struct node *node)
     member_founded(&node->member, w->store_full ? w->store_position : 0);
 }
 
+/* The copy may take a while; meanwhile the node computes, but no state may come over it. */
+static void save(struct world *w, uint32_t index)
+{
+    struct node *node = &w->node[index];
+    struct member *m = &node->member;
+    uint32_t k = 0;
+    while (k < MEMBER_SAVES_MAX && member_save_is_active(m, &node->share[k].tag)) k++;
+    node->share[k].tag = m->saves.turn.tag;
+    memcpy(node->share[k].weights, node->weights, sizeof node->weights);
+    memcpy(node->share[k].scale, node->scale, sizeof node->scale);
+    member_save_taken(m);
+    struct occurrence copied = {.kind = ON_COPIED, .node = index};
+    struct occurrence written = {.kind = ON_WRITTEN, .node = index, .saved = node->share[k].tag};
+    int64_t us = below(w, 3000);
+    later(w, us, copied);
+    later(w, us + 1000 + below(w, 300000), written);
+}
+
 static void work(struct world *w, uint32_t index)
 {
     struct node *node = &w->node[index];
@@ -361,13 +391,7 @@ static void work(struct world *w, uint32_t index)
         w->commit_us[m->commit.step][index] = w->now_us + 1;
         member_applied(m);
         break;
-    case MEMBER_WANT_SAVE:
-        memcpy(node->share.weights, node->weights, sizeof node->weights);
-        memcpy(node->share.scale, node->scale, sizeof node->scale);
-        member_save_taken(m);
-        member_save_copied(m);
-        later(w, 1000 + below(w, 300000), (struct occurrence){.kind = ON_WRITTEN, .node = index});
-        break;
+    case MEMBER_WANT_SAVE: save(w, index); break;
     case MEMBER_WANT_WAIT:
     case MEMBER_WANT_EXIT_DONE:
     case MEMBER_WANT_EXIT_LEFT: break;
@@ -534,7 +558,8 @@ static void happen(struct world *w, const struct occurrence *o)
         link->up = false;
         member_peer_down(&node->member, id_of(o->peer));
         break;
-    case ON_WRITTEN: member_shard_written(&node->member, below(w, 10) != 0, 1, 1); break;
+    case ON_COPIED: member_save_copied(&node->member); break;
+    case ON_WRITTEN: member_shard_written(&node->member, &o->saved, below(w, 10) != 0, 1, 1); break;
     case ON_TROUBLE: break;
     }
     serve(w, o->node);

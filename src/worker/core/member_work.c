@@ -13,7 +13,7 @@ enum member_want member_want(const struct member *m)
 {
     if (m->exit != 0) return m->exit;
     if (m->founding) return MEMBER_WANT_FOUND;
-    if (m->save_wanted && !m->saving) return MEMBER_WANT_SAVE;
+    if (m->saves.wanted && member_save_fits(m)) return MEMBER_WANT_SAVE;
     if (m->committing) return MEMBER_WANT_APPLY;
     if (computes(m) && !slot_set_is_within(&m->mine, &m->done)) return MEMBER_WANT_COMPUTE;
     return MEMBER_WANT_WAIT;
@@ -46,7 +46,8 @@ void member_founded(struct member *m, uint64_t position)
     ASSERT(m->founding);
     ASSERT(position <= m->config.steps);
     m->founding = false;
-    m->saved_position = position;
+    m->saves.position = position;
+    m->saves.ordered_us = m->now_us;
     m->self.has_state = 1;
     m->self.position = position;
     m->self.moved_by = (struct wire_tag){0};
@@ -170,72 +171,6 @@ void member_leave(struct member *m)
     member_settle(m);
 }
 
-void member_save_taken(struct member *m)
-{
-    ASSERT(m->save_wanted);
-    m->save_wanted = false;
-    m->saving = true;
-    m->copying++;
-    m->writing_turn = m->save_turn;
-    member_settle(m);
-}
-
-void member_save_copied(struct member *m)
-{
-    ASSERT(m->copying > 0);
-    m->copying--;
-    member_settle(m);
-}
-
-void member_note_shard(struct member *m, const struct wire_shard *shard)
-{
-    ASSERT(m->save.active);
-    ASSERT(shard->index < m->save.turn.member_count);
-    m->save.shard[shard->index] = (struct member_shard){
-        .known = true, .ok = shard->ok, .bytes = shard->bytes, .checksum = shard->checksum};
-    bool all_ok = true;
-    for (uint32_t i = 0; i < m->save.turn.member_count; i++) {
-        if (!m->save.shard[i].known) return;
-        all_ok = all_ok && m->save.shard[i].ok;
-    }
-    if (all_ok) {
-        m->save.manifest_due = true;
-        return;
-    }
-    m->save.active = false;
-    m->save.failed = true;
-    m->saved_position = m->save.step; /* tried: the disk is full or the like */
-}
-
-void member_shard_written(struct member *m, bool ok, uint64_t bytes, uint64_t checksum)
-{
-    ASSERT(m->saving);
-    m->saving = false;
-    uint32_t index = 0;
-    while (m->writing_turn.member[index] != m->config.id) index++;
-    m->shard = (struct wire_shard){.tag = m->writing_turn.tag,
-                                   .step = m->writing_turn.position,
-                                   .bytes = bytes,
-                                   .checksum = checksum,
-                                   .index = index,
-                                   .ok = ok};
-    if (m->writing_turn.tag.leader != m->config.id) {
-        for (uint32_t i = 0; i < m->peer_count; i++)
-            if (m->peer[i].id == m->writing_turn.tag.leader) m->peer[i].shard_due = true;
-    } else if (m->save.active && wire_tag_compare(&m->save.turn.tag, &m->shard.tag) == 0) {
-        member_note_shard(m, &m->shard);
-    }
-    member_settle(m);
-}
-
-void member_manifest_done(struct member *m)
-{
-    ASSERT(m->save.active);
-    m->save.active = false;
-    m->saved_position = m->save.step;
-    member_settle(m);
-}
-
 static size_t fill_fetch(const struct member *m, uint8_t *bytes)
 {
     struct wire_cursor cursor = {.at = bytes, .end = bytes + WIRE_PAYLOAD_MAX};
@@ -258,10 +193,12 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
         *ret_kind = WIRE_TURN;
         return wire_put_turn(bytes, &m->turn);
     }
-    if (peer->shard_due) {
-        peer->shard_due = false;
+    if (peer->shard_count > 0) {
+        size_t count = wire_put_shard(bytes, &peer->shard[0]);
+        peer->shard_count--;
+        memmove(peer->shard, peer->shard + 1, peer->shard_count * sizeof peer->shard[0]);
         *ret_kind = WIRE_SHARD;
-        return wire_put_shard(bytes, &m->shard);
+        return count;
     }
     if (peer->summary_due) {
         struct record_summary told = member_summary(m);

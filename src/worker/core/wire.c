@@ -184,7 +184,8 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_tag(&cursor, &status->turn);
     wire_write_tag(&cursor, &status->moved_by);
     wire_write_tag(&cursor, &status->broken);
-    wire_write_tag(&cursor, &status->save);
+    wire_write_tag(&cursor, &status->save[0]);
+    wire_write_tag(&cursor, &status->save[1]);
     wire_write_u64(&cursor, (uint64_t)status->beat_us);
     return (size_t)(cursor.at - bytes);
 }
@@ -202,7 +203,8 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.turn = wire_read_tag(&cursor);
     status.moved_by = wire_read_tag(&cursor);
     status.broken = wire_read_tag(&cursor);
-    status.save = wire_read_tag(&cursor);
+    status.save[0] = wire_read_tag(&cursor);
+    status.save[1] = wire_read_tag(&cursor);
     uint64_t beat_us = wire_read_u64(&cursor);
     if (!ended_well(&cursor) || flags > 3 || beat_us > LIVENESS_DUE_US_MAX) return false;
     status.beat_us = (int64_t)beat_us;

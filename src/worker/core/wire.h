@@ -73,7 +73,7 @@ struct wire_status {
     struct wire_tag turn;     /* last one accepted */
     struct wire_tag moved_by; /* the one that led to `position` */
     struct wire_tag broken;   /* the one whose bitmaps did not fit */
-    struct wire_tag save;     /* the last one with an order to save */
+    struct wire_tag save[2];  /* the last two with an order to save, newest first */
     int64_t beat_us;          /* when the sender's newest beat was due, in its clock (liveness.h) */
 };
 

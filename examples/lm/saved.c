@@ -1,6 +1,6 @@
 #include "saved.h"
 #include "base/mem.h"
-#include "tensors.h"
+#include "trainer.h"
 #include "worker/ckpt_read.h"
 #include "worker/ckpt_store.h"
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static bool read_model(struct store *store, const struct ckpt_manifest *manifest
 {
     float notes[NOTE_COUNT];
     if (!read_floats(store, manifest, "lm.config", NOTE_COUNT, notes, ret_error)) return false;
-    if (whole_number(notes[NOTE_FORMAT]) != TENSORS_FORMAT)
+    if (whole_number(notes[NOTE_FORMAT]) != NOTE_FORMAT_NOW)
         return error_set(ret_error, "lm.config is of another version of lm");
     const struct model_config config = {.layers = whole_number(notes[NOTE_LAYERS]),
                                         .width = whole_number(notes[NOTE_WIDTH]),

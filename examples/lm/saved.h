@@ -1,4 +1,4 @@
-/* A model read from a checkpoint, which tells by itself what it is (tensors.h).
+/* A model read from a checkpoint, which tells by itself what it is (trainer.h).
  *
  * Takes      The newest checkpoint of the store that can be read; nothing in it is believed before
  *            it was checked. Only the weights are read, not the optimizer's moments.

@@ -1,14 +1,54 @@
 #include "trainer.h"
 #include "base/mem.h"
 #include "ops.h"
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
+enum { CREW_WORTH = 1 << 15 }; /* elements; waking the crew takes as long as applying these */
+
 static const float EVAL_SCALE = 0x1p-40f;
+
+static void add_extra(struct trainer *trainer, const char *name, uint64_t rows, uint64_t columns)
+{
+    struct model_tensor *extra = &trainer->extras[trainer->extra_count++];
+    *extra = (struct model_tensor){.offset = trainer->element_count,
+                                   .count = (size_t)(rows * (columns == 0 ? 1 : columns)),
+                                   .shape = {rows, columns},
+                                   .dims = columns == 0 ? 1 : 2};
+    (void)snprintf(extra->name, sizeof extra->name, "%s", name); /* fits */
+    trainer->element_count += extra->count;
+}
+
+static void lay_out_extras(struct trainer *trainer)
+{
+    uint32_t merges = trainer->data.tokenizer.vocabulary - TOKENIZER_BYTES;
+    trainer->element_count = trainer->model.param_count;
+    add_extra(trainer, "eval.loss", 1, 0);
+    add_extra(trainer, "lm.config", NOTE_COUNT, 0);
+    if (merges > 0) add_extra(trainer, "lm.merges", merges, 2);
+}
+
+/* ORDER: trainer_note */
+static void set_notes(struct trainer *trainer)
+{
+    const struct model_config *config = &trainer->model.config;
+    const uint32_t notes[NOTE_COUNT] = {NOTE_FORMAT_NOW, config->layers,  config->width,
+                                        config->heads,   config->context, config->vocabulary,
+                                        config->tied};
+    const struct tokenizer *tokenizer = &trainer->data.tokenizer;
+    float *to = trainer->params + trainer->model.param_count;
+    *to++ = 0; /* no evaluation yet */
+    for (uint32_t i = 0; i < NOTE_COUNT; i++) *to++ = (float)notes[i];
+    for (uint32_t i = 0; i < tokenizer->vocabulary - TOKENIZER_BYTES; i++) {
+        *to++ = (float)tokenizer->merges[i].left;
+        *to++ = (float)tokenizer->merges[i].right;
+    }
+}
 
 static bool allocate(struct trainer *trainer, struct error *ret_error)
 {
-    size_t count = trainer->model.param_count + 1, context = trainer->model.config.context;
+    size_t count = trainer->element_count, context = trainer->model.config.context;
     trainer->params = mem_alloc(count * sizeof *trainer->params);
     trainer->mean = mem_zalloc(count, sizeof *trainer->mean);
     trainer->variance = mem_zalloc(count, sizeof *trainer->variance);
@@ -52,16 +92,17 @@ bool trainer_open(struct trainer *ret_trainer, const struct lm_options *options,
                                       .held_out_percent = options->held_out_percent,
                                       .seed = options->seed};
     trainer->adamw = adamw_of_job(&options->adamw, options->steps);
-    if (model_build(&trainer->model, &options->model, ret_error) &&
-        data_open(&trainer->data, options->data, &data, ret_error) &&
-        allocate(trainer, ret_error) && make_workers(trainer, options, ret_error)) {
-        trainer->eval_windows = windows_to_evaluate(trainer);
-        model_init(&trainer->model, options->seed, trainer->params);
-        trainer->params[trainer->model.param_count] = 0;
-        return true;
+    bool opened = model_build(&trainer->model, &options->model, ret_error) &&
+                  data_open(&trainer->data, options->data, &data, ret_error);
+    if (opened) lay_out_extras(trainer);
+    if (!opened || !allocate(trainer, ret_error) || !make_workers(trainer, options, ret_error)) {
+        trainer_close(trainer);
+        return false;
     }
-    trainer_close(trainer);
-    return false;
+    trainer->eval_windows = windows_to_evaluate(trainer);
+    model_init(&trainer->model, options->seed, trainer->params);
+    set_notes(trainer);
+    return true;
 }
 
 void trainer_close(struct trainer *trainer)
@@ -108,9 +149,15 @@ uint64_t trainer_identity(const struct trainer *trainer, const struct lm_options
     return hash == 0 ? 1 : hash; /* 0 would mean: no identity */
 }
 
-size_t trainer_elements(const struct trainer *trainer)
+uint32_t trainer_tensor_count(const struct trainer *trainer)
 {
-    return trainer->model.param_count + (trainer->eval_every > 0 ? 1 : 0);
+    return trainer->model.tensor_count + trainer->extra_count;
+}
+
+const struct model_tensor *trainer_tensor(const struct trainer *trainer, uint32_t index)
+{
+    uint32_t count = trainer->model.tensor_count;
+    return index < count ? &trainer->model.tensors[index] : &trainer->extras[index - count];
 }
 
 bool trainer_evaluates(const struct trainer *trainer, uint64_t step)
@@ -162,37 +209,67 @@ static float evaluation_share(struct trainer *trainer, uint64_t step, uint32_t s
 float trainer_compute(struct trainer *trainer, const struct trainer_slot *work, float *gradient,
                       const struct slot_watch *watch)
 {
-    size_t length = trainer->model.config.context + 1, last = trainer->model.param_count;
-    if (trainer->eval_every > 0) gradient[last] = evaluation_share(trainer, work->step, work->slot);
+    size_t length = trainer->model.config.context + 1, first = trainer->model.param_count;
+    size_t extras = trainer->element_count - first;
+    memset(gradient + first, 0, extras * sizeof *gradient);
+    gradient[first] = evaluation_share(trainer, work->step, work->slot);
     for (uint32_t i = 0; i < trainer->batch; i++)
         data_sample(&trainer->data, work->samples[i], trainer->sequences + i * length);
     float loss = slot_compute(trainer->slot, trainer->params, trainer->sequences, work->noise_key,
                               gradient, watch);
-    if (trainer->eval_every > 0 && watch != NULL) watch->ready(watch->context, last, 1);
+    if (watch != NULL) watch->ready(watch->context, first, extras);
     return loss;
 }
 
 struct apply {
     struct trainer *trainer;
     struct adamw_scales scales;
-    const float *gradient;
+    const struct trainer_range *range; /* of a tensor of the model */
 };
 
-/* A member's share of the elements: each has its bits from its own numbers alone. */
+static void apply_run(const struct apply *apply, size_t first, size_t end)
+{
+    const struct trainer_range *range = apply->range;
+    adamw_range(&apply->scales, model_decays(&apply->trainer->model.tensors[range->tensor]),
+                end - first, range->gradient + first, range->params + first, range->mean + first,
+                range->variance + first);
+}
+
+/* A member's share of a range: each element has its bits from its own numbers alone. */
 static void apply_share(void *context, uint32_t member)
 {
     const struct apply *apply = context;
-    struct trainer *trainer = apply->trainer;
-    size_t count = trainer->model.param_count, members = crew_count(trainer->crew);
-    size_t first = count * member / members, end = count * (member + 1) / members;
-    adamw_apply(&trainer->model, &apply->scales, first, end - first, apply->gradient,
-                trainer->params, trainer->mean, trainer->variance);
+    size_t count = apply->range->count, members = crew_count(apply->trainer->crew);
+    apply_run(apply, count * member / members, count * (member + 1) / members);
+}
+
+void trainer_apply_range(struct trainer *trainer, const struct trainer_range *range)
+{
+    uint32_t extra = range->tensor - trainer->model.tensor_count; /* wraps for the model's own */
+    if (range->tensor < trainer->model.tensor_count) {
+        struct apply apply = {trainer, adamw_scales(&trainer->adamw, range->step, range->norm),
+                              range};
+        if (range->count < CREW_WORTH)
+            apply_run(&apply, 0, range->count);
+        else
+            crew_run(trainer->crew, apply_share, &apply);
+    } else if (extra == 0 && range->count == 1 && trainer_evaluates(trainer, range->step)) {
+        range->params[0] = range->gradient[0] / EVAL_SCALE;
+    } /* notes stay as they are */
 }
 
 void trainer_apply(struct trainer *trainer, uint64_t step, double norm, const float *gradient)
 {
-    struct apply apply = {trainer, adamw_scales(&trainer->adamw, step, norm), gradient};
-    crew_run(trainer->crew, apply_share, &apply);
-    size_t last = trainer->model.param_count;
-    if (trainer_evaluates(trainer, step)) trainer->params[last] = gradient[last] / EVAL_SCALE;
+    for (uint32_t i = 0; i < trainer_tensor_count(trainer); i++) {
+        const struct model_tensor *tensor = trainer_tensor(trainer, i);
+        const struct trainer_range range = {.step = step,
+                                            .norm = norm,
+                                            .tensor = i,
+                                            .count = tensor->count,
+                                            .gradient = gradient + tensor->offset,
+                                            .params = trainer->params + tensor->offset,
+                                            .mean = trainer->mean + tensor->offset,
+                                            .variance = trainer->variance + tensor->offset};
+        trainer_apply_range(trainer, &range);
+    }
 }

@@ -1,8 +1,10 @@
 /* Weights, moments, data and the two things a training step needs of them: the gradient of one slot
  * and the application of the mean gradient. main.c puts libshoal around it.
  *
- * Evaluation The mean loss on windows of the held-out text is one more "parameter", the last of the
- *            flat buffers: in a step that evaluates, each slot computes the loss of its share of
+ * Notes      The shape of the model and the tokenizer's merges lie behind the weights, as "parameters"
+ *            whose gradient is 0: so every checkpoint tells by itself what it is. They are whole
+ *            numbers below 2^24, exact as floats.
+ * Evaluation The mean loss on windows of the held-out text is one more such "parameter": in a step that evaluates, each slot computes the loss of its share of
  *            the windows and hands it in as that element's gradient. So all workers share the work,
  *            the exact sum gives the same bits whoever did what, and the last result lies in the
  *            checkpoint. It is handed in small (EVAL_SCALE), to mean nothing to the norm of the
@@ -18,13 +20,30 @@
 #include "options.h"
 #include "slot.h"
 
+enum trainer_note { /* ORDER: set_notes() */
+                    NOTE_FORMAT,
+                    NOTE_LAYERS,
+                    NOTE_WIDTH,
+                    NOTE_HEADS,
+                    NOTE_CONTEXT,
+                    NOTE_VOCABULARY,
+                    NOTE_TIED,
+                    NOTE_COUNT,
+};
+enum { NOTE_FORMAT_NOW = 1, TRAINER_EXTRAS = 3 };
+
 struct trainer {
     struct model model;
+    /* Behind the model's tensors, in the flat buffers too: "eval.loss" [1], "lm.config"
+     * [NOTE_COUNT], and of a learned tokenizer "lm.merges" [merges, 2]. */
+    struct model_tensor extras[TRAINER_EXTRAS];
+    uint32_t extra_count;
+    size_t element_count; /* of all tensors */
     struct adamw_options adamw;
     struct data data;
     struct crew *crew;
     struct slot *slot;
-    float *params, *mean, *variance; /* flat, as model.h says, and one element for evaluation */
+    float *params, *mean, *variance; /* [element_count] */
     uint16_t *sequences;             /* [batch, context + 1] */
     uint32_t batch, slots, eval_every, eval_windows;
 };
@@ -39,8 +58,9 @@ void trainer_close(struct trainer *trainer);
  * shoal_options.identity; never 0. */
 uint64_t trainer_identity(const struct trainer *trainer, const struct lm_options *options);
 
-/* Elements of the gradient: the model's, and one if the trainer evaluates. */
-size_t trainer_elements(const struct trainer *trainer);
+/* All tensors: the model's, then the extras. */
+uint32_t trainer_tensor_count(const struct trainer *trainer);
+const struct model_tensor *trainer_tensor(const struct trainer *trainer, uint32_t index);
 
 struct trainer_slot {
     uint64_t step;
@@ -48,9 +68,20 @@ struct trainer_slot {
     uint64_t noise_key;      /* for dropout: a function of (seed, step, slot) */
     const uint64_t *samples; /* [batch] numbers in the stream */
 };
-/* Sets gradient [trainer_elements()]; returns the mean loss. watch: see slot.h. */
+/* Sets gradient [element_count]; returns the mean loss. watch: see slot.h. */
 float trainer_compute(struct trainer *trainer, const struct trainer_slot *work, float *gradient,
                       const struct slot_watch *watch);
+
+/* A run of elements of one tensor in a step, and the norm of the whole mean gradient. */
+struct trainer_range {
+    uint64_t step;
+    double norm;
+    uint32_t tensor;
+    size_t count;
+    const float *gradient;
+    float *params, *mean, *variance;
+};
+void trainer_apply_range(struct trainer *trainer, const struct trainer_range *range);
 void trainer_apply(struct trainer *trainer, uint64_t step, double norm, const float *gradient);
 
 bool trainer_evaluates(const struct trainer *trainer, uint64_t step);

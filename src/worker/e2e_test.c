@@ -37,6 +37,7 @@ struct agent {
     int64_t last_step, saved_step, done_count;
     bool may_stall; /* then a bound that passes is no failure */
     bool step_seen[STEPS];
+    uint32_t owned[STEPS][WORKERS]; /* slots of each worker in each step */
     char hash[65];
     const char *extra[8]; /* more NAME=VALUE for the workers */
     const char *log;      /* file for their stderr; NULL: that of this process */
@@ -119,6 +120,21 @@ static void send_peers(struct agent *agent)
     json_decref(line);
 }
 
+static void count_slots(uint32_t *owned, json_t *workers)
+{
+    size_t index;
+    json_t *entry;
+    json_array_foreach(workers, index, entry)
+    {
+        uint32_t count = 0;
+        for (const char *digit = json_string_value(json_object_get(entry, "slots")); *digit;
+             digit++)
+            count += (uint32_t)__builtin_popcount(
+                (unsigned)(*digit <= '9' ? *digit - '0' : *digit - 'a' + 10));
+        owned[json_integer_value(json_object_get(entry, "worker")) - 1] = count;
+    }
+}
+
 static void take_line(struct agent *agent, struct worker *worker, const char *text)
 {
     json_t *line = json_loads(text, 0, NULL);
@@ -133,6 +149,7 @@ static void take_line(struct agent *agent, struct worker *worker, const char *te
         assert_in_range(step, 0, STEPS - 1);
         agent->step_seen[step] = true;
         if (step > agent->last_step) agent->last_step = step;
+        count_slots(agent->owned[step], json_object_get(line, "workers"));
         const char *hash = json_string_value(json_object_get(line, "weights_sha256"));
         if (hash != NULL) snprintf(agent->hash, sizeof agent->hash, "%s", hash);
     } else if (strcmp(kind, "ckpt") == 0) {
@@ -245,6 +262,32 @@ static void survivors_end_with_the_bits_of_one_worker(void **state)
     assert_int_equal(agent.done_count, 2);
 }
 
+/* Two workers, one three times as fast: 64 slots settle at 48 and 16 within three steps. The speeds
+ * are emulated (slots are padded by sleeping); a loaded machine adds a little to both. */
+static void slots_follow_the_speed_of_real_processes(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    agent_init(&agent);
+    agent.extra[2] = "SHOAL_SLOTS=64";
+    agent.extra[3] = "SHOAL_GANG=2";
+    agent.extra[0] = "E2E_ELEMENTS=1000";
+    agent.extra[1] = "SHOAL_EMULATE_SLOT_US=7000";
+    start_worker(&agent);
+    agent.extra[1] = "SHOAL_EMULATE_SLOT_US=21000";
+    start_worker(&agent);
+    serve_until(&agent, 8, 120000);
+    for (uint32_t i = 0; i < 2; i++) kill(agent.worker[i].pid, SIGKILL);
+    agent.may_stall = true;
+    serve_until(&agent, STEPS, 120000);
+    for (int step = 0; step <= 8; step++)
+        print_message("step %d: %u and %u slots\n", step, agent.owned[step][0],
+                      agent.owned[step][1]);
+    assert_int_equal(agent.owned[0][0], 32);
+    assert_in_range(agent.owned[3][0], 45, 51);
+    assert_in_range(agent.owned[8][0], 45, 51);
+}
+
 /* Everybody dies at once; the next group goes on from the newest checkpoint that verifies. */
 static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
 {
@@ -321,6 +364,7 @@ int main(int argc, char **argv)
     trainer = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_end_with_the_bits_of_one_worker),
+        cmocka_unit_test(slots_follow_the_speed_of_real_processes),
         cmocka_unit_test(a_new_group_resumes_from_the_newest_checkpoint),
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_identity_is_refused),

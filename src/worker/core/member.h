@@ -139,7 +139,9 @@ struct member {
     enum member_want exit; /* 0 or MEMBER_WANT_EXIT_* */
 
     struct slot_set done, mine; /* slots in own sums; slots to compute */
-    uint32_t slot, sums_epoch;  /* being computed; changes when own sums become void */
+    struct slot_speed speed;
+    uint32_t gain_steps;       /* as leader: see slots_should_move() */
+    uint32_t slot, sums_epoch; /* being computed; changes when own sums become void */
     bool slot_is_out;
     struct exchange exchange;
     struct transfer_in in;

@@ -242,7 +242,7 @@ static uint8_t index_of(const struct wire_turn *turn, uint64_t id)
     return GROUP_NOBODY;
 }
 
-static void choose_owners(const struct member *m, struct wire_turn *turn)
+static void choose_owners(struct member *m, struct wire_turn *turn)
 {
     const struct wire_turn *last = &m->last_compute;
     uint32_t slot_us[GROUP_MEMBERS_MAX], slots = m->config.slot_count;
@@ -257,9 +257,12 @@ static void choose_owners(const struct member *m, struct wire_turn *turn)
         return;
     }
     slots_assign(turn->owner, slots, slot_us, turn->member_count);
-    if (last->tag.turn != 0 && same_members(turn, last) &&
-        !slots_are_better(turn->owner, last->owner, slots, slot_us, turn->member_count))
-        memcpy(turn->owner, last->owner, slots);
+    if (last->tag.turn == 0 || !same_members(turn, last)) {
+        m->gain_steps = 0;
+        return;
+    }
+    int64_t gain_ppm = slots_gain_ppm(turn->owner, last->owner, slots, slot_us, turn->member_count);
+    if (!slots_should_move(gain_ppm, &m->gain_steps)) memcpy(turn->owner, last->owner, slots);
 }
 
 /* The exchange keeps within zones what it can. */
@@ -273,7 +276,7 @@ static void note_zones(const struct member *m, struct wire_turn *turn)
     }
 }
 
-static void plan_compute(const struct member *m, struct wire_turn *turn)
+static void plan_compute(struct member *m, struct wire_turn *turn)
 {
     const struct wire_turn *last = &m->last_compute;
     bool same_step = last->tag.turn != 0 && last->position == turn->position;
@@ -298,7 +301,7 @@ static bool plan_end(const struct member *m, struct wire_turn *turn)
     return true;
 }
 
-bool member_plan(const struct member *m, struct wire_turn *ret_turn)
+bool member_plan(struct member *m, struct wire_turn *ret_turn)
 {
     if (member_leader(m) != m->config.id || !turn_is_over(m)) return false;
     struct seen seen;

@@ -13,6 +13,6 @@ uint64_t member_speaker(const struct member *m);
 /* May this member found the group now? */
 bool member_may_found(const struct member *m);
 /* True and *ret_turn: this member leads and a new turn is due. */
-bool member_plan(const struct member *m, struct wire_turn *ret_turn);
+bool member_plan(struct member *m, struct wire_turn *ret_turn);
 
 #endif

@@ -229,9 +229,9 @@ static void slots_follow_speed_and_stay_for_noise(void **state)
     assert_true(count[1] > count[2]);
     assert_int_equal(count[0] + count[1] + count[2], 32);
     slots_assign(fresh, 32, noise, 3);
-    assert_false(slots_are_better(fresh, owner, 32, noise, 3));
+    assert_true(slots_gain_ppm(fresh, owner, 32, noise, 3) < SLOTS_GAIN_PPM);
     slots_assign(fresh, 32, slow, 3);
-    assert_true(slots_are_better(fresh, owner, 32, slow, 3));
+    assert_true(slots_gain_ppm(fresh, owner, 32, slow, 3) > SLOTS_GAIN_PPM);
     owner[0] = owner[9] = GROUP_NOBODY;
     assert_int_equal(slots_reassign(owner, 32, us, 3), 2);
     for (int i = 0; i < 32; i++) assert_in_range(owner[i], 0, 2);

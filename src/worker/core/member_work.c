@@ -72,12 +72,9 @@ void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t too
 {
     ASSERT(m->slot_is_out);
     m->slot_is_out = false;
-    if (took_us == 0) took_us = 1; /* 0 means unknown */
-    if (took_us > UINT32_MAX / 4) took_us = UINT32_MAX / 4;
-    uint32_t old_us = m->self.slot_us;
-    m->self.slot_us = old_us == 0 ? (uint32_t)took_us : (3 * old_us + (uint32_t)took_us) / 4;
     if (added && epoch == m->sums_epoch) {
         slot_set_add(&m->done, m->slot);
+        slot_speed_add(&m->speed, took_us); /* one that became void may have ended early */
         if (!slot_set_is_within(&m->done, &m->mine)) { /* the owner changed meanwhile */
             m->done = (struct slot_set){0};
             m->sums_epoch++;
@@ -104,6 +101,7 @@ void member_applied(struct member *m)
     memcpy(m->config.scale, m->exchange.next_scale,
            m->config.layout->block_count * sizeof *m->config.scale);
     m->committing = false;
+    m->self.slot_us = slot_speed_end_step(&m->speed);
     m->self.position = m->commit.step + 1;
     m->self.moved_by = m->commit.turn.tag;
     m->done = (struct slot_set){0};

@@ -86,14 +86,53 @@ static uint64_t makespan_us(const uint8_t *owner, uint32_t slot_count, const uin
     return longest;
 }
 
-bool slots_are_better(const uint8_t *fresh, const uint8_t *current, uint32_t slot_count,
-                      const uint32_t *slot_us, uint32_t member_count)
+int64_t slots_gain_ppm(const uint8_t *fresh, const uint8_t *current, uint32_t slot_count,
+                       const uint32_t *slot_us, uint32_t member_count)
 {
     uint64_t us[GROUP_MEMBERS_MAX];
     known_speeds(slot_us, member_count, us);
-    uint64_t now = makespan_us(current, slot_count, us, member_count);
-    uint64_t then = makespan_us(fresh, slot_count, us, member_count);
-    return then * 1000000 < now * (1000000 - SLOTS_GAIN_PPM);
+    int64_t now = (int64_t)makespan_us(current, slot_count, us, member_count);
+    int64_t then = (int64_t)makespan_us(fresh, slot_count, us, member_count);
+    ASSERT(now > 0);
+    return (now - then) * 1000000 / now;
+}
+
+bool slots_should_move(int64_t gain_ppm, uint32_t *steps)
+{
+    *steps = gain_ppm >= SLOTS_GAIN_SMALL_PPM ? *steps + 1 : 0;
+    if (gain_ppm < SLOTS_GAIN_PPM && *steps < SLOTS_GAIN_STEPS) return false;
+    *steps = 0;
+    return true;
+}
+
+void slot_speed_add(struct slot_speed *speed, uint64_t took_us)
+{
+    if (took_us > UINT32_MAX / 4) took_us = UINT32_MAX / 4;
+    speed->step_us += took_us;
+    speed->step_slots++;
+}
+
+static uint32_t median(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t least = a < b ? a : b, most = a < b ? b : a;
+    return c < least ? least : c > most ? most : c;
+}
+
+uint32_t slot_speed_end_step(struct slot_speed *speed)
+{
+    uint32_t *last = speed->last_us;
+    if (speed->step_slots > 0) {
+        uint64_t mean_us = speed->step_us / speed->step_slots;
+        last[2] = last[1];
+        last[1] = last[0];
+        last[0] = mean_us == 0 ? 1 : (uint32_t)mean_us; /* 0 means unknown */
+        if (speed->known < 3) speed->known++;
+    } else {
+        for (int i = 0; i < 3; i++) last[i] -= last[i] / 16;
+    }
+    speed->step_us = speed->step_slots = 0;
+    if (speed->known < 3) return last[0];
+    return median(last[0], last[1], last[2]);
 }
 
 uint32_t slots_reassign(uint8_t *owner, uint32_t slot_count, const uint32_t *slot_us,

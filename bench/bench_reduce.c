@@ -1,44 +1,61 @@
-/* All-reduce over TCP loopback: the exact form of src/worker/core/exchange.h against the same code
- * path with plain float32 sums, and that against OpenMPI's allreduce where it is installed.
+/* All-reduce of float32 between processes of this machine, over the product's links and driver:
+ * plain sums against the better of OpenMPI and Gloo, the exact exchange against plain sums.
  *
  *     bench_reduce [--quick]
  *
- * N forked ranks form a full mesh; each iteration ends with a barrier, which both forms pay. The
- * two forms alternate, so that noise of the machine hits both; medians are printed as rows of
- * out/bench.json. Results are checked: every rank compares its means with the expected sum.
+ * Rounds of ours, OpenMPI (same transport) and Gloo (which has only TCP) alternate, so that noise
+ * of the machine hits all; within a round our two forms alternate. An iteration begins with a
+ * barrier of its own and lasts until the slowest rank has its result. Medians become rows of
+ * out/bench.json; results are checked each time. 2 ranks are bound to a core each, as OpenMPI binds
+ * its own; more are not.
  */
-#include "base/clock.h"
-#include "base/mem.h"
-#include "worker/core/exchange.h"
-#include "worker/core/quant_isa.h"
-#include "worker/net_conn.h"
-#include "worker/pages.h"
-#include <errno.h>
+#include "reduce_rank.h"
+#include "worker/link_shm.h"
+#include "worker/link_tcp.h"
 #include <fcntl.h>
-#include <poll.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 4, ITERATIONS_MAX = 64 };
+enum { RANKS_MAX = 4, SAMPLES_MAX = 2048, SIZES = 6 };
 
-struct rank {
-    uint32_t me, ranks;
-    struct layout layout;
-    struct exchange x;
-    struct exchange_message message;
-    int16_t *scale;
-    float *gradient; /* plain form: this rank's values */
-    float *plain;    /* plain form: sums of the own chunk, then all */
-    uint32_t got[RANKS_MAX], sent[RANKS_MAX], mean_got[RANKS_MAX], mean_sent[RANKS_MAX];
-    struct conn *conn[RANKS_MAX];
-    bool barrier_sent[RANKS_MAX], barrier_got[RANKS_MAX];
-    bool is_plain;
-    uint64_t iteration;
+static const struct size {
+    uint64_t bytes;
+    uint32_t iterations, quick; /* of a round; of the only round of --quick */
+    const char *name;
+} sizes[SIZES] = {{4 << 10, 300, 200, "4KB"}, {64 << 10, 100, 50, "64KB"},
+                  {1 << 20, 40, 20, "1MB"},   {16 << 20, 6, 4, "16MB"},
+                  {64 << 20, 3, 2, "64MB"},   {256 << 20, 2, 0, "256MB"}};
+
+enum who { OURS_PLAIN, OURS_EXACT, OPENMPI, GLOO, WHO };
+static const char *const NAMES[WHO] = {"ours", "ours, exact", "OpenMPI", "Gloo"};
+
+struct samples {
+    uint32_t count[WHO][SIZES];
+    double ms[WHO][SIZES][SAMPLES_MAX];
+};
+
+/* Shared by the ranks of one round. */
+struct meeting {
+    _Atomic uint32_t arrived;
+    int64_t took_ns[RANKS_MAX];
+    uint32_t count[REDUCE_FORMS][SIZES];
+    double ms[REDUCE_FORMS][SIZES][SAMPLES_MAX];
+};
+
+struct round {
+    bool quick, is_shm;
+    uint32_t ranks;
+    struct meeting *meeting;
+    const char *folder; /* of this program, the peers lie beside it */
 };
 
 static void die(const char *what)
@@ -47,323 +64,284 @@ static void die(const char *what)
     _exit(1);
 }
 
-static uint64_t elements_of(const struct rank *r, uint32_t first, uint32_t end)
+static int64_t now_ns(void)
 {
-    return r->layout.start[end] - r->layout.start[first];
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static void *need(size_t count, size_t bytes)
+static uint32_t iterations(const struct round *round, uint32_t size)
 {
-    void *block = mem_zalloc(count, bytes);
-    if (block == NULL) die("out of memory");
-    return block;
+    return round->quick ? sizes[size].quick : sizes[size].iterations;
 }
 
-static void rank_init(struct rank *r, uint32_t me, uint32_t ranks, uint64_t elements)
+/* All ranks, `phase` counts the meetings so far. */
+static void meet(const struct round *round, uint32_t *phase)
 {
-    uint64_t blocks = layout_blocks(&elements, 1);
-    *r = (struct rank){.me = me, .ranks = ranks};
-    uint64_t *start = need(blocks + 1, sizeof *start);
-    uint32_t *tensor_block = need(2, sizeof *tensor_block);
-    layout_init(&r->layout, &elements, 1, start, tensor_block);
-    r->scale = need(blocks, sizeof *r->scale);
-    for (uint64_t b = 0; b < blocks; b++) r->scale[b] = 6;
-    r->gradient = need(elements, sizeof *r->gradient);
-    r->plain = need(elements, sizeof *r->plain);
-    struct exchange_setup setup = {.layout = &r->layout,
-                                   .scale = r->scale,
-                                   .mean = need(elements, sizeof *setup.mean),
-                                   .slot_count = ranks,
-                                   .isa = quant_isa_best(),
-                                   .memory = pages_map(exchange_size(&r->layout))};
-    if (setup.memory == NULL) die("out of memory");
-    exchange_init(&r->x, &setup);
-    for (uint64_t i = 0; i < elements; i++) r->gradient[i] = (float)(i % 97 + me) * 0.01f;
-    quant_add(&r->x.own, r->scale, r->gradient, 0, r->layout.block_count);
+    uint32_t wanted = ++*phase * round->ranks;
+    atomic_fetch_add(&round->meeting->arrived, 1);
+    for (uint32_t i = 0; atomic_load(&round->meeting->arrived) < wanted; i++)
+        if (round->ranks > 2 || i > 10000) (void)sched_yield(); /* always succeeds */
 }
 
-static uint32_t first_of(const struct rank *r, uint32_t rank)
+static void time_one(const struct round *round, struct reduce_rank *rank, uint32_t me,
+                     uint32_t *phase)
 {
-    return layout_part(&r->layout, rank, r->ranks);
+    reduce_begin(rank);
+    meet(round, phase);
+    int64_t start_ns = now_ns();
+    reduce_run(rank);
+    round->meeting->took_ns[me] = now_ns() - start_ns;
+    meet(round, phase);
+    reduce_check(rank);
 }
 
-static void begin(struct rank *r, bool is_plain)
+static void note(const struct round *round, enum reduce_form form, uint32_t size)
 {
-    struct slot_set slots = {0};
-    struct wire_tag tag = {++r->iteration, 1};
-    r->is_plain = is_plain;
-    memset(r->barrier_sent, 0, sizeof r->barrier_sent);
-    memset(r->barrier_got, 0, sizeof r->barrier_got);
-    if (!is_plain) {
-        slot_set_add(&slots, r->me);
-        exchange_begin(&r->x, &tag, r->ranks, r->me);
-        exchange_ready(&r->x, &slots);
-        return;
-    }
-    for (uint32_t i = 0; i < r->ranks; i++) {
-        r->sent[i] = r->mean_got[i] = first_of(r, i);
-        r->got[i] = r->mean_sent[i] = first_of(r, r->me);
-    }
-    uint64_t at = r->layout.start[first_of(r, r->me)];
-    memcpy(r->plain + at, r->gradient + at,
-           elements_of(r, first_of(r, r->me), first_of(r, r->me + 1)) * sizeof(float));
+    struct meeting *meeting = round->meeting;
+    int64_t slowest_ns = 0;
+    for (uint32_t i = 0; i < round->ranks; i++)
+        if (meeting->took_ns[i] > slowest_ns) slowest_ns = meeting->took_ns[i];
+    meeting->ms[form][size][meeting->count[form][size]++] = (double)slowest_ns / 1e6;
 }
 
-static uint32_t plain_ready(const struct rank *r)
+static void run_rank(const struct round *round, struct reduce_rank *rank, uint32_t me)
 {
-    uint32_t ready = first_of(r, r->me + 1);
-    for (uint32_t i = 0; i < r->ranks; i++)
-        if (i != r->me && r->got[i] < ready) ready = r->got[i];
-    return ready;
-}
-
-static bool is_done(const struct rank *r)
-{
-    if (!r->is_plain) return exchange_is_done(&r->x);
-    if (plain_ready(r) < first_of(r, r->me + 1)) return false;
-    for (uint32_t i = 0; i < r->ranks; i++)
-        if (i != r->me && r->mean_got[i] < first_of(r, i + 1)) return false;
-    return true;
-}
-
-static size_t fill_floats(struct rank *r, uint32_t *cursor, uint32_t end, const float *from,
-                          uint8_t *bytes)
-{
-    uint32_t first = *cursor;
-    if (end - first > EXCHANGE_PIECE_BLOCKS) end = first + EXCHANGE_PIECE_BLOCKS;
-    size_t count = elements_of(r, first, end) * sizeof(float);
-    memcpy(bytes, from + r->layout.start[first], count);
-    *cursor = end;
-    return count;
-}
-
-static size_t fill(struct rank *r, uint32_t to, uint8_t *bytes, enum wire_kind *ret_kind)
-{
-    size_t count = 0;
-    if (!r->is_plain) {
-        *ret_kind = WIRE_DATA;
-        if (exchange_next(&r->x, to, &r->message)) count = exchange_copy(&r->message, bytes);
-    } else if (r->sent[to] < first_of(r, to + 1)) {
-        *ret_kind = WIRE_STATE;
-        count = fill_floats(r, &r->sent[to], first_of(r, to + 1), r->gradient, bytes);
-    } else if (r->mean_sent[to] < plain_ready(r)) {
-        *ret_kind = WIRE_DATA;
-        count = fill_floats(r, &r->mean_sent[to], plain_ready(r), r->plain, bytes);
-    }
-    if (count > 0 || !is_done(r) || r->barrier_sent[to]) return count;
-    r->barrier_sent[to] = true;
-    *ret_kind = WIRE_FETCH;
-    return 8;
-}
-
-static void take_floats(struct rank *r, uint32_t *cursor, const uint8_t *bytes, size_t count,
-                        bool add)
-{
-    uint64_t at = r->layout.start[*cursor], elements = count / sizeof(float);
-    if (add)
-        quant_kernel_plain_join(quant_isa_best(), r->plain + at, r->plain + at,
-                                (const float *)(const void *)bytes, elements);
-    else
-        memcpy(r->plain + at, bytes, count);
-    while (*cursor < r->layout.block_count && r->layout.start[*cursor] < at + elements) ++*cursor;
-}
-
-static void take(struct rank *r, uint32_t from, const struct conn *conn)
-{
-    const uint8_t *bytes = conn_payload(conn);
-    bool fine = true;
-    if (conn->kind == WIRE_FETCH)
-        r->barrier_got[from] = true;
-    else if (conn->kind == WIRE_HELLO)
-        return;
-    else if (r->is_plain)
-        take_floats(r, conn->kind == WIRE_STATE ? &r->got[from] : &r->mean_got[from], bytes,
-                    conn->payload_bytes, conn->kind == WIRE_STATE);
-    else
-        fine = exchange_take(&r->x, from, bytes, bytes + EXCHANGE_HEADER_BYTES,
-                             conn->payload_bytes - EXCHANGE_HEADER_BYTES);
-    if (!fine) die("a frame was refused");
-}
-
-/* One pass over the connection to `peer`. Returns poll events to wait for; *ret_over: all passed.
- */
-static short move(struct rank *r, uint32_t peer, bool *ret_over)
-{
-    struct conn *conn = r->conn[peer];
-    short events = 0;
-    for (;;) {
-        if (!conn_has_output(conn)) {
-            enum wire_kind kind;
-            size_t count = fill(r, peer, conn_output(conn), &kind);
-            if (count == 0) break;
-            conn_finish_output(conn, kind, count);
+    uint32_t phase = 0;
+    for (uint32_t size = 0; size < SIZES; size++)
+        for (uint32_t half = 0; half < 2 * REDUCE_FORMS; half++) { /* A B A B */
+            enum reduce_form form = half % 2 == 0 ? REDUCE_PLAIN : REDUCE_EXACT;
+            uint32_t count = (iterations(round, size) + half / 2) / 2;
+            if (count == 0) continue;
+            reduce_set(rank, form, sizes[size].bytes);
+            for (uint32_t i = 0; i < count + 1; i++) { /* the first is warm-up */
+                time_one(round, rank, me, &phase);
+                if (me == 0 && i > 0) note(round, form, size);
+                meet(round, &phase);
+            }
         }
-        enum conn_result result = conn_send(conn);
-        if (result == CONN_LOST) die("send");
-        if (result == CONN_AGAIN) {
-            events |= POLLOUT;
-            break;
-        }
-    }
-    for (int i = 0; i < 4 && !r->barrier_got[peer]; i++) { /* what follows it is the next round's */
-        enum conn_result result = conn_receive(conn);
-        if (result == CONN_LOST) die("receive");
-        if (result == CONN_AGAIN) break;
-        take(r, peer, conn);
-        events |= POLLOUT; /* something new to send, perhaps: come back at once */
-    }
-    if (!r->barrier_got[peer]) events |= POLLIN;
-    *ret_over =
-        *ret_over && r->barrier_got[peer] && r->barrier_sent[peer] && !conn_has_output(conn);
-    return events;
+    _exit(0);
 }
 
-static int64_t reduce_us(struct rank *r, bool is_plain)
-{
-    int64_t start_us = clock_monotonic_us();
-    begin(r, is_plain);
-    for (;;) {
-        struct pollfd polls[RANKS_MAX];
-        nfds_t count = 0;
-        bool over = true;
-        for (uint32_t i = 0; i < r->ranks; i++) {
-            if (i == r->me) continue;
-            short events = move(r, i, &over);
-            polls[count++] = (struct pollfd){.fd = r->conn[i]->fd, .events = events};
-        }
-        if (over) return clock_monotonic_us() - start_us;
-        if (poll(polls, count, 1000) < 0 && errno != EINTR) die("poll");
-    }
-}
+struct ends {
+    int fd[RANKS_MAX][RANKS_MAX], memory[RANKS_MAX][RANKS_MAX];
+};
 
-static void check(const struct rank *r)
-{
-    for (uint64_t i = 0; i < r->layout.element_count; i += 101) {
-        float sum = 0;
-        for (uint32_t k = 0; k < r->ranks; k++) sum += (float)(i % 97 + k) * 0.01f;
-        float expected = r->is_plain ? sum : sum / (float)r->ranks;
-        float got = r->is_plain ? r->plain[i] : r->x.mean[i];
-        if (got < expected * 0.9999f || got > expected * 1.0001f) die("wrong sum");
-    }
-}
-
-/* Sockets between every pair of ranks, made before forking. */
-static void make_mesh(int mesh[RANKS_MAX][RANKS_MAX], uint32_t ranks)
+static void connect_tcp(struct ends *ends, uint32_t a, uint32_t b)
 {
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof local;
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&local, sizeof local) != 0 ||
-        listen(listener, 16) != 0 || getsockname(listener, (struct sockaddr *)&local, &bytes) != 0)
+        listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&local, &bytes) != 0)
         die("listen");
-    for (uint32_t a = 0; a < ranks; a++)
-        for (uint32_t b = a + 1; b < ranks; b++) {
-            mesh[a][b] = socket(AF_INET, SOCK_STREAM, 0);
-            if (connect(mesh[a][b], (struct sockaddr *)&local, sizeof local) != 0) die("connect");
-            mesh[b][a] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
-            if (mesh[b][a] < 0 || fcntl(mesh[a][b], F_SETFL, O_NONBLOCK) != 0) die("accept");
-        }
-    (void)close(listener); /* all pairs exist */
+    ends->fd[a][b] = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(ends->fd[a][b], (struct sockaddr *)&local, sizeof local) != 0) die("connect");
+    ends->fd[b][a] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+    if (ends->fd[b][a] < 0 || fcntl(ends->fd[a][b], F_SETFL, O_NONBLOCK) != 0) die("accept");
+    (void)close(listener); /* its one connection was taken */
 }
 
-static void run_rank(uint32_t me, uint32_t ranks, uint64_t elements, uint32_t iterations,
-                     int mesh[RANKS_MAX][RANKS_MAX], int64_t *times)
+static void connect_shm(struct ends *ends, uint32_t a, uint32_t b)
 {
-    struct rank *r = need(1, sizeof *r);
-    struct wire_hello hello = {.version = WIRE_VERSION};
-    rank_init(r, me, ranks, elements);
-    for (uint32_t i = 0; i < ranks; i++)
-        if (i != me) r->conn[i] = conn_open(mesh[me][i], true, i + 1, &hello, 0);
-    for (uint32_t i = 0; i < iterations + 1; i++)
-        for (uint32_t plain = 0; plain < 2; plain++) {
-            int64_t us = reduce_us(r, plain == 1);
-            check(r);
-            if (me == 0 && i > 0) times[plain * ITERATIONS_MAX + i - 1] = us; /* first: warm-up */
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0) die("socketpair");
+    ends->fd[a][b] = pair[0];
+    ends->fd[b][a] = pair[1];
+    ends->memory[a][b] = ends->memory[b][a] = link_shm_make();
+    if (ends->memory[a][b] < 0) die("memfd");
+}
+
+static void start_rank(const struct round *round, struct ends *ends, uint32_t me)
+{
+    uint64_t bytes_max = 0;
+    if (round->ranks == 2) {
+        cpu_set_t cpu;
+        CPU_ZERO(&cpu);
+        CPU_SET(me, &cpu);
+        (void)sched_setaffinity(0, sizeof cpu, &cpu); /* only noisier without */
+    }
+    for (uint32_t i = 0; i < SIZES; i++)
+        if (iterations(round, i) > 0) bytes_max = sizes[i].bytes;
+    struct reduce_rank *rank = reduce_open(me, round->ranks, bytes_max);
+    for (uint32_t i = 0; i < round->ranks; i++) {
+        if (i == me) continue;
+        reduce_link(rank, i,
+                    round->is_shm ? link_shm_open(ends->fd[me][i], ends->memory[me][i], me < i)
+                                  : link_tcp_open(&ends->fd[me][i], 1));
+        for (uint32_t k = 0; k < round->ranks; k++)
+            if (k != i) (void)close(ends->fd[i][k]); /* theirs */
+    }
+    run_rank(round, rank, me);
+}
+
+static void measure_ours(const struct round *round, struct samples *samples)
+{
+    static struct ends ends;
+    struct meeting *meeting = round->meeting;
+    memset(meeting, 0, sizeof *meeting);
+    memset(&ends, 0xff, sizeof ends); /* -1: none */
+    for (uint32_t a = 0; a < round->ranks; a++)
+        for (uint32_t b = a + 1; b < round->ranks; b++)
+            round->is_shm ? connect_shm(&ends, a, b) : connect_tcp(&ends, a, b);
+    for (uint32_t i = 0; i < round->ranks; i++) {
+        pid_t pid = fork();
+        if (pid < 0) die("fork");
+        if (pid == 0) start_rank(round, &ends, i);
+    }
+    for (uint32_t a = 0; a < round->ranks; a++)
+        for (uint32_t b = 0; b < round->ranks; b++) {
+            if (a == b) continue;
+            (void)close(ends.fd[a][b]); /* the children's now */
+            if (ends.memory[a][b] >= 0 && a < b) (void)close(ends.memory[a][b]);
         }
-    _exit(0);
+    int status;
+    while (wait(&status) > 0)
+        if (status != 0) exit(1);
+    for (uint32_t form = 0; form < REDUCE_FORMS; form++)
+        for (uint32_t size = 0; size < SIZES; size++)
+            for (uint32_t i = 0; i < meeting->count[form][size]; i++)
+                samples->ms[form][size][samples->count[form][size]++] = meeting->ms[form][size][i];
+}
+
+/* Lines "BYTES ms ms ms" of a peer. False: it printed none. */
+static bool read_peer(const char *command, enum who who, struct samples *samples)
+{
+    static char line[64 * 1024];
+    FILE *output = popen(command, "r");
+    bool any = false;
+    while (output != NULL && fgets(line, sizeof line, output) != NULL) {
+        char *at;
+        unsigned long long bytes = strtoull(line, &at, 10);
+        for (uint32_t size = 0; size < SIZES; size++) {
+            if (sizes[size].bytes != bytes) continue;
+            for (char *end; samples->count[who][size] < SAMPLES_MAX; at = end) {
+                double ms = strtod(at, &end);
+                if (end == at) break;
+                samples->ms[who][size][samples->count[who][size]++] = ms;
+                any = true;
+            }
+        }
+    }
+    if (output != NULL) (void)pclose(output); /* what it printed is what counts */
+    return any;
+}
+
+static void list_sizes(const struct round *round, char *text, size_t bytes)
+{
+    size_t count = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < SIZES; i++)
+        if (iterations(round, i) > 0)
+            count += (size_t)snprintf(text + count, bytes - count, " %llu:%u",
+                                      (unsigned long long)sizes[i].bytes, iterations(round, i));
+}
+
+static bool measure_mpi(const struct round *round, struct samples *samples)
+{
+    char command[8192], list[256], peer[4096];
+    snprintf(peer, sizeof peer, "%s/peer_mpi", round->folder);
+    if (access(peer, X_OK) != 0) return false;
+    list_sizes(round, list, sizeof list);
+    snprintf(command, sizeof command,
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe "
+             "--bind-to %s -np %u --mca pml ob1 --mca btl self,%s --mca btl_tcp_if_include lo "
+             "--mca oob_tcp_if_include lo --mca mpi_yield_when_idle 1 '%s'%s 2>/dev/null",
+             round->ranks == 2 ? "core" : "none", round->ranks, round->is_shm ? "vader" : "tcp",
+             peer, list);
+    return read_peer(command, OPENMPI, samples);
+}
+
+static bool measure_gloo(const struct round *round, struct samples *samples)
+{
+    char command[16384], list[256], peer[4096];
+    snprintf(peer, sizeof peer, "%s/peer_gloo", round->folder);
+    if (access(peer, X_OK) != 0) return false;
+    list_sizes(round, list, sizeof list);
+    snprintf(command, sizeof command,
+             "d=$(mktemp -d) && for r in $(seq 1 %u); do '%s' $r %u $d%s & done; '%s' 0 %u $d%s; "
+             "wait; rm -r $d",
+             round->ranks - 1, peer, round->ranks, list, peer, round->ranks, list);
+    return read_peer(command, GLOO, samples);
 }
 
 static int compare(const void *a, const void *b)
 {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    double left = *(const double *)a, right = *(const double *)b;
     return left < right ? -1 : left > right;
 }
 
-static double median_ms(int64_t *times, uint32_t count)
+static double median(struct samples *samples, enum who who, uint32_t size)
 {
-    qsort(times, count, sizeof *times, compare);
-    return (double)times[count / 2] / 1000;
-}
-
-/* Median of OpenMPI for the same size, or 0 when there is none. */
-static double peer_ms(const char *peer, uint32_t ranks, uint64_t bytes, uint32_t iterations)
-{
-    char command[1024];
-    double ms = 0;
-    if (access(peer, X_OK) != 0) return 0;
-    snprintf(command, sizeof command,
-             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe "
-             "--bind-to %s -np %u --mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo "
-             "--mca oob_tcp_if_include lo --mca mpi_yield_when_idle 1 '%s' %llu %u 2>/dev/null",
-             ranks == 2 ? "core" : "none", ranks, peer, (unsigned long long)bytes, iterations);
-    FILE *output = popen(command, "r");
-    if (output == NULL || fscanf(output, "%lf", &ms) != 1) ms = 0;
-    if (output != NULL) (void)pclose(output); /* what it printed is what counts */
-    return ms;
+    uint32_t count = samples->count[who][size];
+    if (count == 0) return 0;
+    qsort(samples->ms[who][size], count, sizeof(double), compare);
+    return samples->ms[who][size][count / 2];
 }
 
 static void print_row(const char *name, double value, const char *peer, double peer_value,
                       uint32_t runs)
 {
-    printf(
-        "{\"name\": \"%s\", \"value\": %.3f, \"unit\": \"ms\", \"peer\": \"%s\", \"peer_value\": "
-        "%.3f, \"ratio\": %.3f, \"better\": \"lower\", \"runs\": %u}\n",
-        name, value, peer, peer_value, value / peer_value, runs);
+    printf("{\"name\": \"%s\", \"value\": %.4f, \"unit\": \"ms\", \"peer\": \"%s\", "
+           "\"peer_value\": %.4f, \"ratio\": %.3f, \"better\": \"lower\", \"runs\": %u}\n",
+           name, value, peer, peer_value, value / peer_value, runs);
     fflush(stdout);
 }
 
-static void measure(uint32_t ranks, uint32_t mib, uint32_t iterations, const char *peer)
+static void print_size(const struct round *round, struct samples *samples, uint32_t size)
 {
-    int mesh[RANKS_MAX][RANKS_MAX];
-    char name[64];
-    uint64_t elements = (uint64_t)mib * 1024 * 1024 / sizeof(float);
-    int64_t *times = mmap(NULL, 2 * ITERATIONS_MAX * sizeof *times, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (times == MAP_FAILED) die("mmap");
-    make_mesh(mesh, ranks);
-    for (uint32_t i = 0; i < ranks; i++) {
-        pid_t pid = fork();
-        if (pid < 0) die("fork");
-        if (pid == 0) run_rank(i, ranks, elements, iterations, mesh, times);
+    char name[96];
+    const char *via = round->is_shm ? "shm" : "tcp";
+    double ms[WHO];
+    for (uint32_t who = 0; who < WHO; who++) ms[who] = median(samples, (enum who)who, size);
+    enum who best = ms[GLOO] > 0 && (ms[OPENMPI] <= 0 || ms[GLOO] < ms[OPENMPI]) ? GLOO : OPENMPI;
+    uint32_t runs = samples->count[OURS_PLAIN][size];
+    if (ms[best] > 0) {
+        snprintf(name, sizeof name, "reduce_%s.%s.%s.r%u.vs_best", size == 0 ? "latency" : "plain",
+                 via, sizes[size].name, round->ranks);
+        print_row(name, ms[OURS_PLAIN], NAMES[best], ms[best], runs);
     }
-    for (uint32_t a = 0; a < ranks; a++)
-        for (uint32_t b = 0; b < ranks; b++)
-            if (a != b) (void)close(mesh[a][b]); /* the children's now */
-    int status;
-    while (wait(&status) > 0)
-        if (status != 0) exit(1);
-    double exact = median_ms(times, iterations);
-    double plain = median_ms(times + ITERATIONS_MAX, iterations);
-    snprintf(name, sizeof name, "reduce_exact.tcp.%uMB.r%u.vs_plain", mib, ranks);
-    print_row(name, exact, "our plain float32 form", plain, iterations);
-    double best = peer_ms(peer, ranks, elements * sizeof(float), iterations);
-    snprintf(name, sizeof name, "reduce_plain.tcp.%uMB.r%u.vs_best", mib, ranks);
-    if (best > 0)
-        print_row(name, plain, "OpenMPI allreduce, TCP", best, iterations);
-    else
-        fprintf(stderr, "%s: no OpenMPI here; skipped\n", name);
+    if (ms[OURS_EXACT] <= 0) return;
+    snprintf(name, sizeof name, "reduce_exact.%s.%s.r%u.vs_plain", via, sizes[size].name,
+             round->ranks);
+    print_row(name, ms[OURS_EXACT], "ours, plain float32", ms[OURS_PLAIN], runs);
+    if (size > 0 || ms[best] <= 0) return;
+    snprintf(name, sizeof name, "reduce_latency_exact.%s.%s.r%u.vs_best", via, sizes[size].name,
+             round->ranks);
+    print_row(name, ms[OURS_EXACT], NAMES[best], ms[best], runs);
+}
+
+static void measure(struct round *round, uint32_t rounds)
+{
+    static struct samples samples;
+    bool mpi = false, gloo = false;
+    memset(&samples, 0, sizeof samples);
+    for (uint32_t i = 0; i < rounds; i++) {
+        measure_ours(round, &samples);
+        mpi = measure_mpi(round, &samples);
+        gloo = measure_gloo(round, &samples);
+    }
+    if (!mpi) fprintf(stderr, "no OpenMPI here: not compared with it\n");
+    if (!gloo) fprintf(stderr, "no Gloo here: not compared with it\n");
+    for (uint32_t size = 0; size < SIZES; size++)
+        if (iterations(round, size) > 0) print_size(round, &samples, size);
 }
 
 int main(int argc, char **argv)
 {
-    char peer[4096];
-    bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    char folder[3072];
     const char *slash = strrchr(argv[0], '/');
-    snprintf(peer, sizeof peer, "%.*s/peer_mpi", slash == NULL ? 1 : (int)(slash - argv[0]),
+    snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - argv[0]),
              slash == NULL ? "." : argv[0]);
-    for (uint32_t ranks = 2; ranks <= RANKS_MAX; ranks *= 2) {
-        measure(ranks, 1, quick ? 8 : 40, peer);
-        measure(ranks, 64, quick ? 3 : 7, peer);
-    }
+    struct round round = {.quick = argc > 1 && strcmp(argv[1], "--quick") == 0, .folder = folder};
+    round.meeting = mmap(NULL, sizeof *round.meeting, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (round.meeting == MAP_FAILED) die("mmap");
+    for (round.ranks = 2; round.ranks <= RANKS_MAX; round.ranks *= 2)
+        for (int is_shm = 0; is_shm < 2; is_shm++) {
+            round.is_shm = is_shm == 1;
+            measure(&round, round.quick ? 1 : 3);
+        }
     return 0;
 }

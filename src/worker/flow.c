@@ -34,6 +34,7 @@ struct flow {
     /* What the waiter looks at while it does not hold the lock; closed only when it is back. */
     struct link *watch[GROUP_PEERS_MAX];
     uint32_t watch_count;
+    bool watch_crowded, watch_streams;
     struct link *grave[GROUP_PEERS_MAX];
     uint32_t grave_count;
     int64_t idle_ns; /* since when nothing moved, 0: something did */
@@ -339,12 +340,11 @@ static void pause_a_little(void)
  * system call of flow_step(), so this returns after one round. */
 static bool spin(struct flow *flow)
 {
-    bool crowded = flow->crowd > flow->cores;
     for (;;) {
         if (has_news(flow)) return true;
-        if (crowded) {
-            if (flow->yields++ >= YIELDS) return false;
+        if (flow->watch_crowded) {
             (void)sched_yield(); /* always succeeds */
+            if (++flow->yields > YIELDS && now_ns() - flow->idle_ns > SPIN_NS) return false;
         } else {
             for (int i = 0; i < 16; i++) {
                 pause_a_little();
@@ -352,7 +352,7 @@ static bool spin(struct flow *flow)
             }
             if (now_ns() - flow->idle_ns > SPIN_NS) return false;
         }
-        if (flow->has_streams) return true;
+        if (flow->watch_streams) return true;
     }
 }
 
@@ -380,6 +380,8 @@ void flow_wait(struct flow *flow, int timeout_ms)
     ASSERT(!flow->waiting);
     flow->waiting = true;
     flow->watch_count = flow->peer_count;
+    flow->watch_crowded = flow->crowd > flow->cores;
+    flow->watch_streams = flow->has_streams;
     for (uint32_t i = 0; i < flow->peer_count; i++) flow->watch[i] = flow->peer[i]->link;
     if (flow->idle_ns == 0) flow->idle_ns = now_ns();
     unlock(flow);

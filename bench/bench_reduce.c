@@ -156,15 +156,15 @@ static void connect_shm(struct ends *ends, uint32_t a, uint32_t b)
 static void start_rank(const struct round *round, struct ends *ends, uint32_t me)
 {
     uint64_t bytes_max = 0;
+    for (uint32_t i = 0; i < SIZES; i++)
+        if (iterations(round, i) > 0) bytes_max = sizes[i].bytes;
+    struct reduce_rank *rank = reduce_open(me, round->ranks, bytes_max); /* sees all cores */
     if (round->ranks == 2) {
         cpu_set_t cpu;
         CPU_ZERO(&cpu);
         CPU_SET(me, &cpu);
         (void)sched_setaffinity(0, sizeof cpu, &cpu); /* only noisier without */
     }
-    for (uint32_t i = 0; i < SIZES; i++)
-        if (iterations(round, i) > 0) bytes_max = sizes[i].bytes;
-    struct reduce_rank *rank = reduce_open(me, round->ranks, bytes_max);
     for (uint32_t i = 0; i < round->ranks; i++) {
         if (i == me) continue;
         reduce_link(rank, i,

@@ -13,6 +13,9 @@
 enum { EVENTS = 16, YIELDS = 32, MAKE_WAY_MAX = 1000 };
 #define SPIN_NS INT64_C(100000) /* a sleep and a wake cost some 10 us: a few times that */
 
+/* A yield that took longer gave the core to somebody who computes: a sleeper is served sooner. */
+#define CONTENDED_NS INT64_C(20000)
+
 struct flow_peer {
     uint64_t id;
     struct link *link;
@@ -343,8 +346,11 @@ static bool spin(struct flow *flow)
     for (;;) {
         if (has_news(flow)) return true;
         if (flow->watch_crowded) {
+            int64_t before_ns = now_ns();
             (void)sched_yield(); /* always succeeds */
-            if (++flow->yields > YIELDS && now_ns() - flow->idle_ns > SPIN_NS) return false;
+            int64_t after_ns = now_ns();
+            if (after_ns - before_ns > CONTENDED_NS) return false;
+            if (++flow->yields > YIELDS && after_ns - flow->idle_ns > SPIN_NS) return false;
         } else {
             for (int i = 0; i < 16; i++) {
                 pause_a_little();

@@ -12,7 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINE = 64, WRAP = UINT16_MAX, SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+enum {
+    LINE = 64,
+    WRAP = UINT16_MAX,
+    SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
+    HOT_BYTES = 128 * 1024, /* small messages stay in this part: in cache, and few pages */
+    SMALL_BYTES = 16 * 1024,
+};
 
 /* In front of each message; then the header, then, at the next line, the payload. */
 struct record {
@@ -87,17 +93,32 @@ static void ring_bell(struct link_shm *shm)
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) shm->gone = true;
 }
 
+/* What the peer has given back. False: it tells nonsense. */
+static bool see_tail(struct link_shm *shm)
+{
+    uint64_t tail = atomic_load_explicit(&shm->out->tail, memory_order_acquire);
+    if (tail > shm->head || tail < shm->tail_seen) shm->broken = true;
+    if (!shm->broken) shm->tail_seen = tail;
+    return !shm->broken;
+}
+
+/* Bytes to leave out before a record of `total` bytes, so that it begins at the ring's start. */
+static uint64_t skip(struct link_shm *shm, size_t total)
+{
+    uint64_t at = shm->head % LINK_RING_BYTES;
+    bool wraps = at + total > LINK_RING_BYTES;
+    if (!wraps && at >= HOT_BYTES && total <= SMALL_BYTES)
+        wraps = see_tail(shm) && shm->tail_seen == shm->head; /* empty: nothing is in the way */
+    return wraps ? LINK_RING_BYTES - at : 0;
+}
+
 /* Where a record of `total` bytes may start, wrapping if needed. False: no room now. */
 static bool make_room(struct link_shm *shm, size_t total)
 {
-    uint64_t at = shm->head % LINK_RING_BYTES;
-    uint64_t skipped = at + total > LINK_RING_BYTES ? LINK_RING_BYTES - at : 0;
+    uint64_t skipped = skip(shm, total), at = shm->head % LINK_RING_BYTES;
     if (shm->head + skipped + total - shm->tail_seen > LINK_RING_BYTES) {
-        uint64_t tail = atomic_load_explicit(&shm->out->tail, memory_order_acquire);
-        if (tail > shm->head || tail < shm->tail_seen) shm->broken = true;
-        if (shm->broken) return false;
-        shm->tail_seen = tail;
-        if (shm->head + skipped + total - tail > LINK_RING_BYTES) return false;
+        if (!see_tail(shm)) return false;
+        if (shm->head + skipped + total - shm->tail_seen > LINK_RING_BYTES) return false;
     }
     if (skipped > 0) {
         struct record wrap = {.total_bytes = (uint32_t)skipped, .header_bytes = WRAP};

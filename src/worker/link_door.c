@@ -142,6 +142,10 @@ static bool read_options(struct door *door, const struct door_options *options,
     if (strlen(options->zone) >= WIRE_ZONE_BYTES)
         return error_set(ret_error, "SHOAL_ZONE=%s: longer than %d characters", options->zone,
                          WIRE_ZONE_BYTES - 1);
+    for (const char *at = options->zone; *at != '\0'; at++)
+        if (*at < 0x21 || *at > 0x7e)
+            return error_set(ret_error, "SHOAL_ZONE=%s: use printable characters without spaces",
+                             options->zone);
     if (strlen(options->token) >= sizeof door->token)
         return error_set(ret_error, "SHOAL_TOKEN: longer than %d characters", WIRE_TOKEN_BYTES - 1);
     memcpy(door->place.zone, options->zone, strlen(options->zone));

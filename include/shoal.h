@@ -85,12 +85,18 @@ struct shoal_work {
     uint32_t slot;   /* SHOAL_COMPUTE: 0 .. slots-1 */
     float *gradient; /* COMPUTE: write here, zeroed before. APPLY: mean over slots, read only */
     float loss;      /* APPLY: mean loss over slots */
+    double gradient_norm; /* APPLY: L2 norm of the mean gradient, the same bits everywhere */
 };
 
 struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, size_t error_bytes);
 bool shoal_next(struct shoal *job,
                 struct shoal_work *ret_work);     /* false: over, see shoal_close() */
 void shoal_submit(struct shoal *job, float loss); /* the gradient asked for is complete */
+/* Optional, inside of a slot: elements [first, first + count) of work.gradient are final, for each
+ * element at most once; the program neither reads nor writes them any more. They are added while
+ * others are still being computed, and in a worker's last slot of a step they leave at once: call
+ * it as the backward pass ends a layer. The result does not depend on it. */
+void shoal_ready(struct shoal *job, uint64_t first, uint64_t count);
 /* Optional, inside of a slot: from now on this thread waits for data, or computes again. A stall is
  * then told as what it is (shoal why); without it the kernel's view of the thread has to do. Taking
  * the slot counts as computing; submitting it ends whatever was said. */

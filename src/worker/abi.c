@@ -36,6 +36,7 @@ static const struct shoal_field fields[] = {
     FIELD(shoal_work, slot),
     FIELD(shoal_work, gradient),
     FIELD(shoal_work, loss),
+    FIELD(shoal_work, gradient_norm),
 };
 
 uint32_t shoal_version(void)

@@ -10,20 +10,28 @@ static float noise(uint64_t step, uint32_t slot, uint64_t i)
     return (float)(shoal_random(7, step, slot, i) >> 40) * 0x1p-24f - 0.5f;
 }
 
-static float compute(const float *weights, size_t count, const struct shoal_work *work)
+/* Backwards, as a real program does. Every third slot hands its gradient in piece by piece. */
+static float compute(struct shoal *job, const float *weights, size_t count,
+                     const struct shoal_work *work)
 {
     float loss = 0;
-    for (size_t i = 0; i < count; i++) {
+    size_t piece = 1 + (size_t)(shoal_random(8, work->step, work->slot, 0) % 7000), ready = count;
+    for (size_t i = count; i-- > 0;) {
         work->gradient[i] = noise(work->step, work->slot, i) + 0.1f * weights[i];
         loss += weights[i] * weights[i];
+        if ((work->step + work->slot) % 3 != 0 || (ready - i < piece && i > 0)) continue;
+        shoal_ready(job, i, ready - i);
+        ready = i;
     }
     return loss;
 }
 
-static void apply(float *weights, float *momentum, size_t count, const float *mean)
+/* Clipped by the norm, which must have the same bits everywhere. */
+static void apply(float *weights, float *momentum, size_t count, const struct shoal_work *work)
 {
+    float clip = work->gradient_norm > 20 ? (float)(20 / work->gradient_norm) : 1;
     for (size_t i = 0; i < count; i++) {
-        momentum[i] = 0.9f * momentum[i] + mean[i];
+        momentum[i] = 0.9f * momentum[i] + clip * work->gradient[i];
         weights[i] -= 0.01f * momentum[i];
     }
 }
@@ -53,9 +61,9 @@ int main(void)
     struct shoal_work work;
     while (shoal_next(job, &work)) {
         if (work.kind == SHOAL_COMPUTE)
-            shoal_submit(job, compute(weights, count, &work));
+            shoal_submit(job, compute(job, weights, count, &work));
         else
-            apply(weights, momentum, count, work.gradient);
+            apply(weights, momentum, count, &work);
     }
     int status = shoal_close(job);
     free(weights);

@@ -47,12 +47,31 @@ struct shoal {
     bool waits_for_work;  /* the program's thread does, on `changed` */
     enum member_want doing;
     int64_t slot_started_us;
+    uint16_t *final_count; /* [blocks] elements of the slot that are final; SLOT_ADDED: added */
+    uint32_t slot_epoch;
+    bool slot_begun, slot_dropped; /* some of its blocks are added; they are void */
 
     uint64_t joined_generation; /* last one told to the agent */
     int64_t told_stats_us;
     uint64_t told_stats_step;
     char weights_sha256[65]; /* "" until all steps are done */
 };
+
+static inline void engine_lock(struct shoal *shoal)
+{
+    (void)pthread_mutex_lock(&shoal->lock); /* fails only on misuse */
+}
+
+static inline void engine_unlock(struct shoal *shoal)
+{
+    if (shoal->net != NULL) {
+        net_sync(shoal->net);
+        net_wake(shoal->net);
+    }
+    (void)pthread_mutex_unlock(&shoal->lock);
+}
+
+void slot_start(struct shoal *shoal); /* slot.c: the slot just taken, nothing of it is added yet */
 
 /* report.c, all with the lock held. */
 void report_hello(struct shoal *shoal);

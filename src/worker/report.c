@@ -93,7 +93,7 @@ static enum worker_doing doing_of(const struct shoal *shoal)
     case TURN_FINISH: return DOING_IDLE;
     case TURN_COMPUTE: break;
     }
-    return m->exchange.ready ? DOING_REDUCE : DOING_COMPUTE;
+    return m->sums_told ? DOING_REDUCE : DOING_COMPUTE;
 }
 
 static uint32_t own_slots(const struct member *m)

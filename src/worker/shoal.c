@@ -11,6 +11,7 @@
 #include "worker/protocol.h"
 #include "worker/saver.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static void release(struct shoal *shoal)
     mem_free(shoal->scale);
     mem_free(shoal->gradient);
     pages_unmap(shoal->exchange_memory, exchange_size(&shoal->job.layout));
+    mem_free(shoal->final_count);
     mem_free(shoal->shadow);
     mem_free(shoal->commits);
     mem_free(shoal->segment);
@@ -51,13 +53,14 @@ static bool allocate(struct shoal *shoal, struct error *ret_error)
     shoal->scale = mem_zalloc(layout->block_count, sizeof *shoal->scale);
     shoal->gradient = mem_zalloc(layout->element_count, sizeof *shoal->gradient);
     shoal->exchange_memory = pages_map(exchange_size(layout));
+    shoal->final_count = mem_zalloc(layout->block_count, sizeof *shoal->final_count);
     shoal->shadow = mem_zalloc(state_bytes(job), 1); /* touched only when a sync fills it */
     shoal->segment = mem_zalloc((size_t)job->tensor_count + 1, sizeof *shoal->segment);
     shoal->commits = mem_zalloc(COMMITS_KEPT, sizeof *shoal->commits);
     shoal->member = mem_zalloc(1, sizeof *shoal->member);
     if (shoal->scale == NULL || shoal->gradient == NULL || shoal->exchange_memory == NULL ||
-        shoal->shadow == NULL || shoal->segment == NULL || shoal->commits == NULL ||
-        shoal->member == NULL) {
+        shoal->final_count == NULL || shoal->shadow == NULL || shoal->segment == NULL ||
+        shoal->commits == NULL || shoal->member == NULL) {
         mem_free(shoal->member);
         shoal->member = NULL;
         return error_set(ret_error, "out of memory for the gradients of %llu elements",
@@ -99,20 +102,6 @@ static void set_up_member(struct shoal *shoal)
     member_init(shoal->member, &config);
     (void)pthread_mutex_init(&shoal->lock, NULL); /* no attributes: cannot fail on Linux */
     (void)pthread_cond_init(&shoal->changed, NULL);
-}
-
-static void lock(struct shoal *shoal)
-{
-    (void)pthread_mutex_lock(&shoal->lock); /* fails only on misuse */
-}
-
-static void unlock(struct shoal *shoal)
-{
-    if (shoal->net != NULL) {
-        net_sync(shoal->net);
-        net_wake(shoal->net);
-    }
-    (void)pthread_mutex_unlock(&shoal->lock);
 }
 
 static void on_line(void *self, const char *line)
@@ -161,30 +150,30 @@ static bool wants_to_leave(void *self)
 static void on_copied(void *self)
 {
     struct shoal *shoal = self;
-    lock(shoal);
+    engine_lock(shoal);
     member_save_copied(shoal->member);
     on_change(shoal);
-    unlock(shoal);
+    engine_unlock(shoal);
 }
 
 static void on_shard(void *self, const struct wire_tag *tag, bool ok, uint64_t bytes,
                      uint64_t checksum)
 {
     struct shoal *shoal = self;
-    lock(shoal);
+    engine_lock(shoal);
     member_shard_written(shoal->member, tag, ok, bytes, checksum);
     on_change(shoal);
-    unlock(shoal);
+    engine_unlock(shoal);
 }
 
 static void on_manifest(void *self, const struct wire_tag *tag, bool ok, uint64_t step)
 {
     struct shoal *shoal = self;
-    lock(shoal);
+    engine_lock(shoal);
     if (ok && shoal->net != NULL) report_checkpoint(shoal, step);
     member_manifest_done(shoal->member, tag);
     on_change(shoal);
-    unlock(shoal);
+    engine_unlock(shoal);
 }
 
 static bool start_saver(struct shoal *shoal, struct error *ret_error)
@@ -315,6 +304,7 @@ static void fill_work(struct shoal *shoal, struct shoal_work *ret_work)
         .slot = apply ? 0 : m->slot,
         .gradient = shoal->gradient,
         .loss = apply ? shoal->gradient[shoal->job.gradient_count] : 0,
+        .gradient_norm = apply ? sqrt(exchange_norm_squared(&m->exchange)) : 0,
     };
 }
 
@@ -337,9 +327,9 @@ static bool found(struct shoal *shoal)
     struct error error;
     enum ckpt_load_result result = CKPT_NONE;
     if (shoal->saver != NULL) {
-        unlock(shoal);
+        engine_unlock(shoal);
         result = ckpt_load(saver_store(shoal->saver), &shoal->job, shoal->shadow, &step, &error);
-        lock(shoal);
+        engine_lock(shoal);
     }
     if (result == CKPT_LOADED && step > shoal->job.steps) {
         result = CKPT_REFUSED;
@@ -371,27 +361,27 @@ static void save_share(struct shoal *shoal)
     uint32_t index = 0;
     while (turn.member[index] != shoal->member->config.id) index++;
     member_save_taken(shoal->member);
-    unlock(shoal);
+    engine_unlock(shoal);
     uint32_t ranges =
         saver_share(shoal->saver, shoal->scale, index, turn.member_count, shoal->range);
     saver_order(shoal->saver, &turn, index, shoal->range, ranges);
-    lock(shoal);
+    engine_lock(shoal);
 }
 
 /* The state is about to change: what the writer has not copied yet is copied now. */
 static void finish_copies(struct shoal *shoal)
 {
     if (shoal->saver == NULL) return;
-    unlock(shoal);
+    engine_unlock(shoal);
     uint64_t us = saver_barrier(shoal->saver);
-    lock(shoal);
+    engine_lock(shoal);
     if (us > 0) member_save_stalled(shoal->member, us);
 }
 
 void shoal_phase(struct shoal *shoal, enum shoal_phase phase)
 {
     if (shoal->doing != MEMBER_WANT_COMPUTE) return; /* only a slot has data to wait for */
-    lock(shoal);
+    engine_lock(shoal);
     member_wait_for_data(shoal->member, phase == SHOAL_PHASE_DATA, clock_monotonic_us());
     (void)pthread_mutex_unlock(&shoal->lock);
 }
@@ -399,7 +389,7 @@ void shoal_phase(struct shoal *shoal, enum shoal_phase phase)
 bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
 {
     host_watch();
-    lock(shoal);
+    engine_lock(shoal);
     if (shoal->net == NULL) member_tick(shoal->member, clock_monotonic_us()); /* else net.c does */
     if (shoal->can_leave && leave_signal_came()) member_leave(shoal->member);
     if (shoal->doing == MEMBER_WANT_APPLY) member_applied(shoal->member);
@@ -409,7 +399,7 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         if (want == MEMBER_WANT_EXIT_DONE || want == MEMBER_WANT_EXIT_LEFT) {
             shoal->doing = want;
             finish_copies(shoal);
-            unlock(shoal);
+            engine_unlock(shoal);
             return false;
         }
         member_unpark(shoal->member);
@@ -418,58 +408,15 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         if (want == MEMBER_WANT_APPLY) finish_copies(shoal);
         if (want == MEMBER_WANT_COMPUTE || want == MEMBER_WANT_APPLY) break;
         if (want == MEMBER_WANT_FOUND && !found(shoal)) {
-            unlock(shoal);
+            engine_unlock(shoal);
             return false;
         }
         if (want == MEMBER_WANT_SAVE) save_share(shoal);
     }
     fill_work(shoal, ret_work);
-    unlock(shoal);
-    if (ret_work->kind == SHOAL_COMPUTE) {
-        memset(shoal->gradient, 0, shoal->job.layout.element_count * sizeof *shoal->gradient);
-        shoal->slot_started_us = clock_monotonic_us();
-    }
+    engine_unlock(shoal);
+    if (ret_work->kind == SHOAL_COMPUTE) slot_start(shoal);
     return true;
-}
-
-/* Emulated speed: sleeps for the rest of the slot's time, unless its result is void by then. */
-static void pad_slot(struct shoal *shoal)
-{
-    int64_t end_us = shoal->slot_started_us + (int64_t)shoal->job.emulate_slot_us;
-    lock(shoal);
-    while (!member_slot_is_void(shoal->member)) {
-        int64_t left_us = end_us - clock_monotonic_us();
-        if (left_us <= 0) break;
-        struct timespec until;
-        (void)clock_gettime(CLOCK_REALTIME, &until); /* the clock of the condition */
-        int64_t at_ns = until.tv_nsec + left_us % 1000000 * 1000;
-        until.tv_sec += left_us / 1000000 + at_ns / 1000000000;
-        until.tv_nsec = at_ns % 1000000000;
-        (void)pthread_cond_timedwait(&shoal->changed, &shoal->lock, &until); /* checked above */
-    }
-    (void)pthread_mutex_unlock(&shoal->lock);
-}
-
-void shoal_submit(struct shoal *shoal, float loss)
-{
-    ASSERT(shoal->doing == MEMBER_WANT_COMPUTE);
-    shoal->gradient[shoal->job.gradient_count] = loss;
-    bool first = false;
-    uint32_t epoch = 0;
-    lock(shoal);
-    bool wanted = member_slot_begin(shoal->member, &first, &epoch);
-    (void)pthread_mutex_unlock(&shoal->lock);
-    if (wanted) {
-        struct quant_sum *own = &shoal->member->exchange.own;
-        if (first) quant_clear(own);
-        quant_add(own, shoal->scale, shoal->gradient, 0, shoal->job.layout.block_count);
-    }
-    if (shoal->job.emulate_slot_us > 0) pad_slot(shoal);
-    uint64_t took_us = (uint64_t)(clock_monotonic_us() - shoal->slot_started_us);
-    lock(shoal);
-    member_slot_done(shoal->member, wanted, epoch, took_us);
-    shoal->doing = MEMBER_WANT_WAIT;
-    unlock(shoal);
 }
 
 enum shoal_end shoal_ended(const struct shoal *shoal, const char **ret_reason)
@@ -484,17 +431,17 @@ int shoal_close(struct shoal *shoal)
 {
     if (shoal == NULL) return 1;
     bool done = shoal->doing == MEMBER_WANT_EXIT_DONE, left = shoal->doing == MEMBER_WANT_EXIT_LEFT;
-    lock(shoal);
+    engine_lock(shoal);
     if (done) {
         job_weights_sha256(&shoal->job, shoal->weights_sha256);
         report_changes(shoal);
         if (shoal->net != NULL) report_done(shoal);
     }
-    unlock(shoal);
+    engine_unlock(shoal);
     saver_stop(shoal->saver); /* its last result may still be owed to the leader */
-    lock(shoal);
+    engine_lock(shoal);
     shoal->saver = NULL;
-    unlock(shoal);
+    engine_unlock(shoal);
     net_stop(shoal->net);
     if (done) {
         printf("weights sha256 %s\n", shoal->weights_sha256);

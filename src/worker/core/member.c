@@ -36,9 +36,10 @@ static void tell_turn(struct member *m)
     }
 }
 
-static void void_sums(struct member *m)
+void member_void_sums(struct member *m)
 {
     m->done = (struct slot_set){0};
+    m->slot_is_partial = false;
     m->sums_epoch++;
 }
 
@@ -84,10 +85,12 @@ static void begin_compute(struct member *m)
     bool here = m->me != GROUP_NOBODY && m->self.has_state && !m->committing &&
                 m->self.position == m->turn.position;
     if (!here) return; /* the leader learns it from our status */
-    if (m->exchange.broken) void_sums(m);
+    if (m->exchange.broken) member_void_sums(m);
     m->mine = slots_owned(m->turn.owner, m->turn.slot_count, m->me);
-    if (!slot_set_is_within(&m->done, &m->mine)) void_sums(m);
+    bool partial_is_ours = !m->slot_is_partial || slot_set_has(&m->mine, m->slot);
+    if (!slot_set_is_within(&m->done, &m->mine) || !partial_is_ours) member_void_sums(m);
     m->exchange.zone = m->turn.zone;
+    m->sums_told = false;
     exchange_begin(&m->exchange, &m->turn.tag, m->turn.member_count, m->me);
 }
 
@@ -157,8 +160,10 @@ static void advance(struct member *m)
     if (m->exit != 0) return;
     if (m->saves.wanted && m->self.position != m->saves.turn.position) member_save_refuse(m);
     if (m->parked && computes_now(m) && !m->saves.wanted) {
-        if (!m->exchange.ready && slot_set_is_within(&m->mine, &m->done))
+        if (!m->sums_told && slot_set_is_within(&m->mine, &m->done)) {
+            m->sums_told = true;
             exchange_ready(&m->exchange, &m->done); /* what the sums hold, not what was asked */
+        }
         if (exchange_is_done(&m->exchange) && !m->exchange.broken) conclude(m);
         if (m->exchange.broken && wire_tag_compare(&m->self.broken, &m->turn.tag) != 0) {
             m->self.broken = m->turn.tag;
@@ -351,7 +356,7 @@ static bool take_state(struct member *m, const struct member_peer *peer, const u
     m->self.has_state = 1;
     m->self.position = m->turn.position;
     m->self.moved_by = m->turn.tag;
-    void_sums(m);
+    member_void_sums(m);
     member_tell_all(m);
     return true;
 }

@@ -140,9 +140,10 @@ struct member {
 
     struct slot_set done, mine; /* slots in own sums; slots to compute */
     struct slot_speed speed;
-    uint32_t gain_steps;       /* as leader: see slots_should_move() */
-    uint32_t slot, sums_epoch; /* being computed; changes when own sums become void */
-    bool slot_is_out;
+    uint32_t gain_steps;               /* as leader: see slots_should_move() */
+    uint32_t slot, sums_epoch;         /* being computed; changes when own sums become void */
+    bool slot_is_out, slot_is_partial; /* partial: some of its blocks are in own sums */
+    bool sums_told;                    /* own sums are whole, the exchange knows */
     struct exchange exchange;
     struct transfer_in in;
 
@@ -221,6 +222,9 @@ void member_unpark(struct member *m); /* taking the work that member_want() name
 void member_founded(struct member *m, uint64_t position);
 /* Before adding the gradient of m->slot: false: drop it. *ret_first: store instead of add. */
 bool member_slot_begin(const struct member *m, bool *ret_first, uint32_t *ret_epoch);
+/* Blocks [first, end) of the slot that is out are added to own sums already (begun as above, with
+ * this epoch). If it is the last slot they leave at once. False: the slot is void, add no more. */
+bool member_blocks_done(struct member *m, uint32_t epoch, uint32_t first, uint32_t end);
 void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t took_us);
 bool member_slot_is_void(const struct member *m); /* computing it further is of no use */
 void member_applied(struct member *m);
@@ -238,6 +242,7 @@ void member_manifest_done(struct member *m, const struct wire_tag *tag);
 void member_settle(struct member *m);
 void member_repeat_log(struct member *m, uint64_t count);
 void member_fill_gap(struct member *m);
+void member_void_sums(struct member *m);
 void member_tell_all(struct member *m); /* the status has changed */
 /* member_tell.c: what each does, and who holds the group up. */
 struct record_summary member_summary(const struct member *m);

@@ -37,6 +37,7 @@ enum occurrence_kind {
     ON_TICK,
     ON_FRAME,
     ON_WORK,
+    ON_READY, /* a part of the slot being computed is final */
     ON_LINK_UP,
     ON_LINK_DOWN,
     ON_TROUBLE,
@@ -63,7 +64,8 @@ struct node {
     int16_t scale[BLOCKS];
     struct transfer_segment segment[2];
     uint8_t shadow[sizeof(float) * WEIGHTS + sizeof(int16_t) * BLOCKS];
-    uint32_t slot_us, work;
+    uint32_t slot_us, work, ready_from, slot_epoch;
+    bool slot_dropped;
     enum member_want doing;
     struct { /* copies of checkpoints in flight */
         struct wire_tag tag;
@@ -332,8 +334,13 @@ static void serve(struct world *w, uint32_t index)
     if (m->parked && want != MEMBER_WANT_WAIT) {
         member_unpark(m);
         node->doing = want;
+        node->ready_from = BLOCKS;
+        node->slot_dropped = false;
         int64_t us = want == MEMBER_WANT_COMPUTE ? node->slot_us / 2 + below(w, node->slot_us)
                                                  : 50 + below(w, 3000);
+        for (uint32_t i = want == MEMBER_WANT_COMPUTE ? below(w, 4) : 0; i > 0; i--)
+            later(w, below(w, (uint32_t)us),
+                  (struct occurrence){.kind = ON_READY, .node = index, .epoch = node->work});
         later(w, us, (struct occurrence){.kind = ON_WORK, .node = index, .epoch = node->work});
     }
     pump(w, index, false);
@@ -344,11 +351,36 @@ static void work_slot(struct world *w, struct node *node)
     struct member *m = &node->member;
     bool first;
     uint32_t epoch = 0;
-    (void)compute(w, node->weights, m->self.position, m->slot, node->gradient);
+    if (node->ready_from == BLOCKS)
+        (void)compute(w, node->weights, m->self.position, m->slot, node->gradient);
+    if (node->slot_dropped) { /* some of it was handed in, and is void */
+        member_slot_done(m, false, 0, node->slot_us);
+        return;
+    }
     bool add = member_slot_begin(m, &first, &epoch);
+    if (node->ready_from < BLOCKS && epoch != node->slot_epoch) add = false;
     if (add && first) quant_clear(&m->exchange.own);
-    if (add) quant_add(&m->exchange.own, node->scale, node->gradient, 0, BLOCKS);
+    if (add) quant_add(&m->exchange.own, node->scale, node->gradient, 0, node->ready_from);
     member_slot_done(m, add, epoch, node->slot_us);
+}
+
+/* The last blocks of the slot are final while the others are still being computed. */
+static void hand_in(struct world *w, struct node *node)
+{
+    struct member *m = &node->member;
+    bool first, begun = node->ready_from < BLOCKS;
+    uint32_t epoch = 0;
+    if (node->slot_dropped || node->ready_from == 0) return;
+    bool wanted = member_slot_begin(m, &first, &epoch) && (!begun || epoch == node->slot_epoch);
+    node->slot_epoch = epoch;
+    node->slot_dropped = !wanted;
+    uint32_t from = below(w, node->ready_from);
+    if (!wanted) return;
+    if (!begun) (void)compute(w, node->weights, m->self.position, m->slot, node->gradient);
+    if (first) quant_clear(&m->exchange.own);
+    quant_add(&m->exchange.own, node->scale, node->gradient, from, node->ready_from);
+    node->slot_dropped = !member_blocks_done(m, epoch, from, node->ready_from);
+    node->ready_from = from;
 }
 
 static void found(struct world *w, struct node *node)
@@ -548,6 +580,7 @@ static void happen(struct world *w, const struct occurrence *o)
     case ON_TICK: tick(w, o->node); break;
     case ON_FRAME: frame(w, o); break;
     case ON_WORK: work(w, o->node); break;
+    case ON_READY: hand_in(w, node); break;
     case ON_LINK_UP:
         if (link->up || link->epoch != o->epoch) break;
         *link = (struct link){.up = true, .epoch = o->epoch, .last_us = w->now_us};

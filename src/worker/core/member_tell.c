@@ -27,7 +27,7 @@ static enum record_phase phase_of(const struct member *m)
     }
     if (m->turn.kind == TURN_SYNC && m->me != GROUP_NOBODY) return RECORD_SYNC;
     if (m->committing) return RECORD_APPLY;
-    return here && m->exchange.ready ? RECORD_REDUCE : RECORD_OUTSIDE;
+    return here && m->sums_told ? RECORD_REDUCE : RECORD_OUTSIDE;
 }
 
 static uint64_t collective_of(const struct member *m)

@@ -5,8 +5,8 @@
 
 static bool computes(const struct member *m)
 {
-    return m->exchange.begun && !m->exchange.ready && !m->committing &&
-           m->turn.kind == TURN_COMPUTE && m->self.position == m->turn.position;
+    return m->exchange.begun && !m->committing && m->turn.kind == TURN_COMPUTE &&
+           m->self.position == m->turn.position;
 }
 
 enum member_want member_want(const struct member *m)
@@ -63,8 +63,30 @@ bool member_slot_is_void(const struct member *m)
 bool member_slot_begin(const struct member *m, bool *ret_first, uint32_t *ret_epoch)
 {
     if (member_slot_is_void(m)) return false;
-    *ret_first = slot_set_is_empty(&m->done);
+    *ret_first = slot_set_is_empty(&m->done) && !m->slot_is_partial;
     *ret_epoch = m->sums_epoch;
+    return true;
+}
+
+/* Is the slot that is out all that own sums still lack? Then what it adds is final. */
+static bool is_last_slot(const struct member *m)
+{
+    struct slot_set with = m->done;
+    slot_set_add(&with, m->slot);
+    return slot_set_is_within(&m->mine, &with);
+}
+
+bool member_blocks_done(struct member *m, uint32_t epoch, uint32_t first, uint32_t end)
+{
+    if (member_slot_is_void(m) || epoch != m->sums_epoch) return false;
+    m->slot_is_partial = true;
+    if (!is_last_slot(m) || m->saves.wanted) return true;
+    if (!m->exchange.ready) {
+        struct slot_set with = m->done;
+        slot_set_add(&with, m->slot);
+        exchange_own(&m->exchange, &with);
+    }
+    exchange_blocks_ready(&m->exchange, first, end);
     return true;
 }
 
@@ -72,14 +94,15 @@ void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t too
 {
     ASSERT(m->slot_is_out);
     m->slot_is_out = false;
-    if (added && epoch == m->sums_epoch) {
+    bool counts = added && epoch == m->sums_epoch;
+    if (counts) {
         slot_set_add(&m->done, m->slot);
         slot_speed_add(&m->speed, took_us); /* one that became void may have ended early */
-        if (!slot_set_is_within(&m->done, &m->mine)) { /* the owner changed meanwhile */
-            m->done = (struct slot_set){0};
-            m->sums_epoch++;
-        }
     }
+    /* The owner changed meanwhile, or only a part of the slot was added: it cannot come out again. */
+    bool stained = counts ? !slot_set_is_within(&m->done, &m->mine) : m->slot_is_partial;
+    if (stained) member_void_sums(m);
+    m->slot_is_partial = false;
     member_settle(m);
 }
 
@@ -104,8 +127,7 @@ void member_applied(struct member *m)
     m->self.slot_us = slot_speed_end_step(&m->speed);
     m->self.position = m->commit.step + 1;
     m->self.moved_by = m->commit.turn.tag;
-    m->done = (struct slot_set){0};
-    m->sums_epoch++;
+    member_void_sums(m);
     m->config.log[m->log_end++ % m->config.log_max] = m->commit;
     if (m->speaker != m->config.id) m->log_next = m->log_end;
     tell_moved(m);

@@ -44,6 +44,21 @@ static void model_init(struct model *model, uint64_t steps, const char *dir)
                                             .checkpoint_every = 2};
 }
 
+static void train_work(struct model *model, struct shoal *job, const struct shoal_work *work)
+{
+    for (int i = 0; i < COUNT; i++) {
+        float *momentum = &model->momentum[i];
+        if (work->kind == SHOAL_COMPUTE) {
+            uint64_t bits = shoal_random(1, work->step, work->slot, (uint64_t)i);
+            work->gradient[i] = (float)(bits >> 40) * 0x1p-24f + model->weights[i] * 0.1f;
+            continue;
+        }
+        *momentum = 0.9f * *momentum + work->gradient[i];
+        model->weights[i] -= 0.01f * *momentum;
+    }
+    if (work->kind == SHOAL_COMPUTE) shoal_submit(job, 1);
+}
+
 /* Trains to the end. Returns the status; -1: join refused. */
 static int train(struct model *model)
 {
@@ -51,19 +66,7 @@ static int train(struct model *model)
     struct shoal_work work;
     struct shoal *job = shoal_join(&model->options, error, sizeof error);
     if (job == NULL) return -1;
-    while (shoal_next(job, &work)) {
-        for (int i = 0; i < COUNT; i++) {
-            float *momentum = &model->momentum[i];
-            if (work.kind == SHOAL_COMPUTE) {
-                uint64_t bits = shoal_random(1, work.step, work.slot, (uint64_t)i);
-                work.gradient[i] = (float)(bits >> 40) * 0x1p-24f + model->weights[i] * 0.1f;
-                continue;
-            }
-            *momentum = 0.9f * *momentum + work.gradient[i];
-            model->weights[i] -= 0.01f * *momentum;
-        }
-        if (work.kind == SHOAL_COMPUTE) shoal_submit(job, 1);
-    }
+    while (shoal_next(job, &work)) train_work(model, job, &work);
     return shoal_close(job);
 }
 
@@ -217,6 +220,13 @@ static void a_run_of_the_same_identity_is_gone_on_from(void **state)
     assert_string_equal(why.text, "slots 4, not 8; steps 4, not 9; identity 000000000000004d, not "
                                   "000000000000004e");
     job_free(&job);
+    model.params[1].dims = 1;
+    model.options.slots = SLOTS;
+    model.options.identity = 77;
+    assert_true(job_init(&job, &model.options, NULL));
+    assert_true(ckpt_is_foreign(&manifest, &job, &why));
+    assert_string_equal(why.text, "another model: tensor 2 is param b [35, 20], not param b [35]");
+    job_free(&job);
     ckpt_manifest_free(&manifest);
 }
 
@@ -244,6 +254,41 @@ static void every_io_failure_leaves_the_older_checkpoint(void **state)
         assert_true(newest_loads(&after));
         assert_true(after >= before);
     }
+}
+
+/* The folder is away for a while, as a shared one can be; later checkpoints go on. */
+static void a_store_that_is_gone_for_a_while(void **state)
+{
+    (void)state;
+    static struct model model, straight;
+    char error[512], away[80];
+    struct shoal_work work;
+    uint64_t step;
+    empty_folder();
+    model_init(&straight, 12, NULL);
+    assert_int_equal(train(&straight), 0);
+    model_init(&model, 12, folder);
+    snprintf(away, sizeof away, "%s-away", folder);
+    struct shoal *job = shoal_join(&model.options, error, sizeof error);
+    assert_non_null(job);
+    while (shoal_next(job, &work)) {
+        if (work.kind == SHOAL_APPLY && work.step == 4) {
+            while (!newest_loads(&step) || step < 4) (void)usleep(1000); /* nothing under way */
+            assert_int_equal(rename(folder, away), 0);
+            int fd = open(folder, O_WRONLY | O_CREAT, 0600); /* a file: no folder can be made */
+            assert_true(fd >= 0);
+            close(fd);
+        }
+        if (work.kind == SHOAL_APPLY && work.step == 9) {
+            assert_int_equal(unlink(folder), 0);
+            assert_int_equal(rename(away, folder), 0);
+        }
+        train_work(&model, job, &work);
+    }
+    assert_int_equal(shoal_close(job), 0);
+    assert_memory_equal(model.weights, straight.weights, sizeof model.weights);
+    assert_true(newest_loads(&step));
+    assert_int_equal(step, 12);
 }
 
 static void every_allocation_failure_is_survived(void **state)
@@ -294,6 +339,7 @@ int main(void)
         cmocka_unit_test(checkpoints_of_another_run_are_left_alone),
         cmocka_unit_test(a_run_of_the_same_identity_is_gone_on_from),
         cmocka_unit_test(every_io_failure_leaves_the_older_checkpoint),
+        cmocka_unit_test(a_store_that_is_gone_for_a_while),
         cmocka_unit_test(every_allocation_failure_is_survived),
         cmocka_unit_test(hash_is_free_of_shards),
     };

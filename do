@@ -17,6 +17,8 @@ usage: ./do VERB [ARGUMENT...]
          (--data FILE: on your own text)
   test   set up and run every test; last line "N passed, N failed"
   bench  measure against peers and limits; writes out/bench.json
+  chaos  long trouble: kills, outages, thousands of schedules
+         (chaos WORD...: some of it)
   fmt    format the sources        lint   formatting and shell scripts
   clean  remove build/ and out/    shell  a shell with build/ on the PATH
 TEXT
@@ -68,6 +70,12 @@ bench)
     need $build_packages $bench_packages
     build build --buildtype=release
     exec bench/run.sh "$@"
+    ;;
+chaos)
+    # shellcheck disable=SC2086
+    need $build_packages $test_packages
+    build build --buildtype=release
+    exec tests/chaos/run.sh "$@"
     ;;
 fmt)
     # shellcheck disable=SC2086

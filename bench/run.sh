@@ -34,6 +34,7 @@ measure journal build/bench/bench_journal
 measure start build/bench/bench_start
 measure reduce build/bench/bench_reduce
 measure member build/bench/bench_member
+measure goodput build/bench/bench_goodput
 measure ckpt build/bench/bench_ckpt
 measure trainer build/bench/bench_trainer bench/peer_torch.py
 measure sim build/bench/bench_sim

@@ -1,0 +1,93 @@
+/* Goodput under chaos: what kill -9 of random workers leaves of the work of 64 real processes.
+ *
+ *     bench_goodput [WORKERS [SECONDS]]      64 and 40 unless given
+ *
+ * Rows     goodput.kill60s, goodput.kill15s: committed slots per second while one worker a minute (a
+ *          quarter of a minute) is killed and replaced, over those of the failure-free run. In ppm.
+ * Speeds   Emulated (slots are padded by sleeping), unequal: 150 to 350 ms a slot, four slots a
+ *          worker on average; a replacement is as fast as the one before and starts 250 ms after the
+ *          kill. No folder for checkpoints is set: recovery uses no storage.
+ * Scale    Four times faster than life: slots stand for ones of 0.6 to 1.4 s, so kills come every 15 s
+ *          and 3.75 s. What does not scale (noticing, agreeing, joining) weighs four times as much.
+ */
+#include "base/clock.h"
+#include "worker_group.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SCALE = 4, SLOTS_EACH = 4, ELEMENTS = 20000 };
+#define REPLACE_US INT64_C(250000)
+
+static uint64_t random_state = 1;
+
+static uint32_t below(uint32_t end)
+{
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(random_state >> 33) % end;
+}
+
+static void replace(struct worker_group *g)
+{
+    uint32_t victim = below(g->count);
+    while (!group_is_alive(g, victim)) victim = below(g->count);
+    uint64_t slot_us = g->worker[victim].slot_us;
+    group_signal(g, victim, SIGKILL);
+    group_serve(g, REPLACE_US);
+    (void)group_start(g, slot_us);
+}
+
+/* Steps a second over `seconds`, counted between two step boundaries. 0: it did not work. */
+static double run(uint32_t workers, double seconds, double kill_every_s)
+{
+    static struct worker_group g;
+    const struct group_options options = {
+        .elements = ELEMENTS, .slots = workers * SLOTS_EACH, .gang = workers, .steps = 100000};
+    random_state = 1;
+    if (!group_open(&g, &options)) return 0;
+    for (uint32_t i = 0; i < workers; i++) (void)group_start(&g, 150000 + below(200001));
+    bool fine = group_wait_step(&g, 4); /* speeds are known and slots dealt */
+    int64_t first = g.last_step, from_us = clock_monotonic_us(), kill_us = INT64_MAX;
+    int64_t end_us = from_us + (int64_t)(seconds * 1e6), every_us = (int64_t)(kill_every_s * 1e6);
+    uint32_t kills = 0;
+    if (kill_every_s > 0) kill_us = from_us + every_us / 2;
+    while (fine && clock_monotonic_us() < end_us) {
+        if (clock_monotonic_us() >= kill_us) {
+            kill_us += every_us;
+            kills++;
+            replace(&g);
+        }
+        group_serve(&g, 20000);
+    }
+    int64_t last = g.last_step;
+    fine = fine && group_wait_step(&g, last + 1); /* up to a boundary, whatever it takes */
+    double rate = (double)(g.last_step - first) * 1e6 / (double)(clock_monotonic_us() - from_us);
+    fprintf(stderr, "%u workers (speeds emulated), %u kills: %.3f steps/s\n", workers, kills, rate);
+    group_close(&g, !fine);
+    return fine ? rate : 0;
+}
+
+static void row(const char *name, double rate, double calm, int budget_ppm)
+{
+    double ppm = calm > 0 ? rate / calm * 1e6 : 0;
+    printf("{\"name\": \"%s\", \"value\": %.0f, \"unit\": \"ppm\", \"peer\": \"budget\", "
+           "\"peer_value\": %d, \"ratio\": %.3f, \"better\": \"higher\", \"runs\": 1, "
+           "\"emulated\": true}\n",
+           name, ppm, budget_ppm, ppm / budget_ppm);
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t workers = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 64;
+    double seconds = argc > 2 ? strtod(argv[2], NULL) : 40;
+    if (workers < 2 || workers > 64 || seconds <= 0) {
+        fprintf(stderr, "usage: bench_goodput [WORKERS 2 .. 64 [SECONDS]]\n");
+        return 2;
+    }
+    double calm = run(workers, seconds, 0);
+    double minute = run(workers, 1.5 * seconds, 60.0 / SCALE);
+    double quarter = run(workers, seconds, 15.0 / SCALE);
+    row("goodput.kill60s", minute, calm, 970000);
+    row("goodput.kill15s", quarter, calm, 850000);
+    return calm > 0 && minute > 0 && quarter > 0 ? 0 : 1;
+}

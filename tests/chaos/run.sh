@@ -1,0 +1,54 @@
+#!/bin/sh
+# Long forms of the checks that ./do test does in short: trouble for minutes to hours.
+#   tests/chaos/run.sh            all        tests/chaos/run.sh WORD...   only sections whose name contains a word
+# The last line says how many sections passed. Needs build/ (./do chaos makes it).
+set -u
+cd "$(dirname "$0")/../.."
+mkdir -p out/chaos
+words=$*
+passed=0
+failed=0
+
+wanted() {
+    [ -n "$words" ] || return 0
+    for word in $words; do
+        case $1 in *"$word"*) return 0 ;; esac
+    done
+    return 1
+}
+
+section() { # section NAME COMMAND... : its output is kept in out/chaos/NAME.log
+    name=$1
+    shift
+    wanted "$name" || return 0
+    printf '%s ... ' "$name"
+    began=$(date +%s)
+    if "$@" >out/chaos/"$name".log 2>&1; then
+        passed=$((passed + 1))
+        echo "passed in $(($(date +%s) - began)) s: $(grep -v '^\[' out/chaos/"$name".log | tail -n 1)"
+    else
+        failed=$((failed + 1))
+        echo "FAILED, see out/chaos/$name.log"
+        tail -n 5 out/chaos/"$name".log
+    fi
+}
+
+outage() { # the server away for half a minute and for two, with and without the death of a reporter
+    for seconds in 30 120; do
+        OUTAGE_S=$seconds SHOAL=$PWD/build/shoal python3 tests/e2e/server_durability.py Outage || return 1
+    done
+}
+
+goodput() { # fails below the budgets
+    build/bench/bench_goodput 64 60 | tee out/chaos/goodput.rows &&
+        ! grep -o '"ratio": 0\.[0-9]*' out/chaos/goodput.rows
+}
+
+section membership build/src/worker/worker_member_sim_test 1 10000
+section alarms build/src/worker/worker_liveness_test 30000
+section kills build/tests/chaos/chaos_kills 32 180
+section goodput goodput
+section outage outage
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -57,9 +57,8 @@ static const struct cli_verb verbs[] = {
     {"why", "tell the decisions about a job and their reasons", "JOB", 1, 1,
      "Tells who holds the job up, when it is stalled or slowed down now: the worker, its node, "
      "and\n"
-     "where its program stands. Then what was decided about it and its nodes and why, oldest "
-     "first. JOB is the number\n"
-     "or the name of the job.",
+     "where its program stands. Then what was decided about it and its nodes and why, oldest\n"
+     "first. JOB is the number or the name of the job.",
      "  shoal why 1\n", verb_why},
     {"cancel", "stop a job", "JOB", 1, 1,
      "Stops a job: its workers hand over, leave, and nodes that nobody else needs are let go.",

@@ -203,6 +203,13 @@ const char *stall_stuck_text(uint64_t worker, uint64_t node, const struct report
     return ret_text;
 }
 
+static bool goes_on_without(const struct report_stall *stall)
+{
+    for (uint32_t i = 0; i < stall->culprit_count; i++)
+        if (!stall->culprits[i].dropped) return false;
+    return true;
+}
+
 const char *stall_text(const struct report_stall *stall, char ret_text[STALL_SENTENCE_BYTES])
 {
     struct text text = {ret_text, 0};
@@ -217,7 +224,7 @@ const char *stall_text(const struct report_stall *stall, char ret_text[STALL_SEN
         put_time(&text, stall->waited_us);
         put(&text, " for ");
     } else {
-        put(&text, " is slowed down by ");
+        put(&text, goes_on_without(stall) ? " goes on without " : " is slowed down by ");
     }
     for (uint32_t i = 0; i < stall->culprit_count && i < 8; i++) {
         const struct report_culprit *culprit = &stall->culprits[i];

@@ -1,9 +1,56 @@
 /* A real but tiny training program for the end-to-end test: gradients that depend on weights, step
- * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size, E2E_IDENTITY the identity. */
+ * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size, E2E_IDENTITY the identity.
+ *
+ * E2E_STALLS names a folder: while it holds a file "WORKER.data" the worker of that id waits for
+ * data in its slot, and says so; with "WORKER.sleep" it sleeps and says nothing, with "WORKER.loop"
+ * it computes on and on. */
 #include "shoal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool wanted(const char *what)
+{
+    char path[1024];
+    const char *folder = getenv("E2E_STALLS"), *worker = getenv("SHOAL_WORKER");
+    if (folder == NULL || worker == NULL) return false;
+    snprintf(path, sizeof path, "%s/%s.%s", folder, worker, what);
+    return access(path, F_OK) == 0;
+}
+
+static void doze(long ms)
+{
+    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0) {}
+}
+
+static __attribute__((noinline)) void wait_for_data(struct shoal *job)
+{
+    shoal_phase(job, SHOAL_PHASE_DATA);
+    while (wanted("data")) doze(50);
+    shoal_phase(job, SHOAL_PHASE_COMPUTE);
+}
+
+static __attribute__((noinline)) void sleep_in_slot(void)
+{
+    while (wanted("sleep")) doze(500);
+}
+
+static __attribute__((noinline)) void compute_on_and_on(void)
+{
+    volatile double sum = 0;
+    while (wanted("loop"))
+        for (int i = 0; i < 10000000; i++) sum = sum + 1.0 / (1 + i);
+}
+
+static void stall(struct shoal *job)
+{
+    if (wanted("data")) wait_for_data(job);
+    if (wanted("sleep")) sleep_in_slot();
+    if (wanted("loop")) compute_on_and_on();
+}
 
 static float noise(uint64_t step, uint32_t slot, uint64_t i)
 {
@@ -60,10 +107,12 @@ int main(void)
     }
     struct shoal_work work;
     while (shoal_next(job, &work)) {
-        if (work.kind == SHOAL_COMPUTE)
+        if (work.kind == SHOAL_COMPUTE) {
+            stall(job);
             shoal_submit(job, compute(job, weights, count, &work));
-        else
+        } else {
             apply(weights, momentum, count, &work);
+        }
     }
     int status = shoal_close(job);
     free(weights);

@@ -1,6 +1,7 @@
 #include "worker/host.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "worker/symbols.h"
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -220,16 +221,15 @@ static size_t add_frames_of_program(size_t at)
     return at;
 }
 
-/* "program(function+0x12) [0x55...]" without the address, which says nothing to a reader. */
+/* A return address lies behind its call: one byte before is inside of the calling line. */
 static size_t add_native_frames(size_t at)
 {
-    char **names = backtrace_symbols(watched.frame, watched.frame_count);
-    for (int i = SKIP_FRAMES; names != NULL && i < watched.frame_count; i++) {
-        char *address = strstr(names[i], " [0x");
-        if (address != NULL && strchr(names[i], '(') != NULL) *address = '\0';
-        at = add_line(at, names[i]);
+    char name[SYMBOL_BYTES];
+    for (int i = SKIP_FRAMES; i < watched.frame_count; i++) {
+        const uint8_t *address = watched.frame[i];
+        symbol_name(i == SKIP_FRAMES ? address : address - 1, name);
+        at = add_line(at, name);
     }
-    free(names); /* of malloc() */
     return at;
 }
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "worker/flow.h"
+#include "worker/link_slow.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct net_links {
     bool said[LINK_TLS + 1], said_failed;
     struct near_peer near[GROUP_PEERS_MAX];
     uint32_t near_count;
+    struct link_slow slow; /* emulated */
 };
 
 void net_links_sync(struct net_links *links)
@@ -37,7 +39,11 @@ void net_links_sync(struct net_links *links)
 static bool next(void *self, uint64_t peer, struct exchange_message *ret_message)
 {
     struct net_links *links = self;
-    return member_next(links->member, peer, ret_message);
+    int64_t now_us = links->member->now_us; /* of the last tick: good enough for an emulation */
+    if (!link_slow_may_send(&links->slow, links->member->config.id, peer, now_us)) return false;
+    if (!member_next(links->member, peer, ret_message)) return false;
+    link_slow_sent(&links->slow, peer, ret_message->payload_bytes, now_us);
+    return true;
 }
 
 static bool take(void *self, uint64_t peer, const struct link_message *message)

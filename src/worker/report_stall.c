@@ -35,34 +35,59 @@ static void sample_host(struct shoal *shoal, int64_t now_us)
     recorder_host(recorder, view.host, cpu_us > UINT32_MAX ? UINT32_MAX : (uint32_t)cpu_us);
 }
 
-static json_t *culprit_json(const struct member *m, const struct diagnose_culprit *culprit)
+static json_t *culprit_json(const struct diagnose_culprit *culprit, uint64_t worker, uint64_t peer,
+                            bool dropped)
+{
+    return json_pack(
+        "{s:I, s:s, s:b, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "worker",
+        (json_int_t)worker, "kind", diagnose_kind_name(culprit->kind), "slow", culprit->slow,
+        "peer", (json_int_t)peer, "phase", record_phase_name(culprit->phase), "host",
+        record_host_name(culprit->host), "slot", (json_int_t)culprit->detail, "step",
+        (json_int_t)culprit->step, "for_us", (json_int_t)culprit->since_us, "usual_us",
+        (json_int_t)culprit->usual_us, "cpu_us", (json_int_t)culprit->cpu_us, "dropped", dropped);
+}
+
+static void add_culprits(const struct member *m, json_t *culprits)
 {
     const struct wire_turn *turn = &m->last_compute;
-    uint64_t peer = culprit->kind == DIAGNOSE_LINK ? turn->member[culprit->peer] : 0;
-    return json_pack("{s:I, s:s, s:b, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "worker",
-                     (json_int_t)turn->member[culprit->rank], "kind",
-                     diagnose_kind_name(culprit->kind), "slow", culprit->slow, "peer",
-                     (json_int_t)peer, "phase", record_phase_name(culprit->phase), "host",
-                     record_host_name(culprit->host), "slot", (json_int_t)culprit->detail, "step",
-                     (json_int_t)culprit->step, "for_us", (json_int_t)culprit->since_us, "usual_us",
-                     (json_int_t)culprit->usual_us, "cpu_us", (json_int_t)culprit->cpu_us,
-                     "dropped", member_is_left_out(m, turn->member[culprit->rank]));
+    const struct diagnose_verdict *verdict = &m->verdict;
+    for (uint32_t i = 0; m->verdict_key != 0 && i < verdict->culprit_count; i++) {
+        const struct diagnose_culprit *culprit = &verdict->culprit[i];
+        uint64_t worker = turn->member[culprit->rank];
+        uint64_t peer = culprit->kind == DIAGNOSE_LINK ? turn->member[culprit->peer] : 0;
+        if (!member_is_left_out(m, worker)) /* else below */
+            json_array_append_new(culprits, culprit_json(culprit, worker, peer, false));
+    }
+    uint64_t worker;
+    struct diagnose_rank rank;
+    for (uint32_t at = 0; member_next_left_out(m, &at, &worker, &rank);) {
+        const struct diagnose_culprit culprit = {.kind = diagnose_kind_of_late(&rank),
+                                                 .phase = rank.told.phase,
+                                                 .host = rank.told.host,
+                                                 .detail = rank.told.detail,
+                                                 .step = rank.told.step,
+                                                 .since_us = rank.told.in_phase_us + rank.age_us,
+                                                 .usual_us = rank.told.usual_us,
+                                                 .cpu_us = rank.told.cpu_us};
+        json_array_append_new(culprits, culprit_json(&culprit, worker, 0, true));
+    }
 }
 
 static void send_stall(struct shoal *shoal)
 {
     const struct member *m = shoal->member;
     const struct diagnose_verdict *verdict = &m->verdict;
+    bool stands = m->verdict_key != 0;
     json_t *culprits = json_array();
     uint32_t victims = 0;
-    for (uint64_t mask = verdict->victims; mask != 0; mask &= mask - 1) victims++;
-    for (uint32_t i = 0; i < verdict->culprit_count; i++)
-        json_array_append_new(culprits, culprit_json(m, &verdict->culprit[i]));
-    report_json(shoal,
-                json_pack("{s:s, s:I, s:b, s:I, s:I, s:I, s:o}", "t", "stall", "step",
-                          (json_int_t)verdict->step, "stalled", verdict->stalled, "waited_us",
-                          (json_int_t)verdict->waited_us, "victims", (json_int_t)victims, "workers",
-                          (json_int_t)m->input.count, "culprits", culprits));
+    for (uint64_t mask = stands ? verdict->victims : 0; mask != 0; mask &= mask - 1) victims++;
+    add_culprits(m, culprits);
+    report_json(shoal, json_pack("{s:s, s:I, s:b, s:I, s:I, s:I, s:o}", "t", "stall", "step",
+                                 (json_int_t)(stands ? verdict->step : member_step(m)), "stalled",
+                                 stands && verdict->stalled, "waited_us",
+                                 (json_int_t)(stands ? verdict->waited_us : 0), "victims",
+                                 (json_int_t)victims, "workers", (json_int_t)m->input.count,
+                                 "culprits", culprits));
 }
 
 /* The verdict goes out when it settles, is repeated while it stands, and is taken back. */
@@ -94,6 +119,14 @@ static bool is_own_fault(const struct member *m)
     return false;
 }
 
+/* Names of files may hold any bytes; JSON takes UTF-8 alone. */
+static json_t *clean_text(char *text)
+{
+    for (char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at >= 0x80 || (*at < ' ' && *at != '\n')) *at = '?';
+    return json_string(text);
+}
+
 /* Where this worker's program stands: once when it is found to hold up the others, taken back when
  * it moves. */
 static void tell_stack(struct shoal *shoal)
@@ -106,9 +139,10 @@ static void tell_stack(struct shoal *shoal)
     struct host_view view;
     if (host_take_capture(text) && own->captured_sequence == sequence && host_look(&view)) {
         own->stack_told = true;
+        const char state[2] = {view.state, '\0'};
         report_json(shoal,
-                    json_pack("{s:s, s:s+, s:s, s:s, s:s}", "t", "stack", "state", &view.state, 1,
-                              "call", view.call, "wchan", view.wchan, "stack", text));
+                    json_pack("{s:s, s:s, s:s, s:s, s:o}", "t", "stack", "state", state, "call",
+                              view.call, "wchan", view.wchan, "stack", clean_text(text)));
     }
     if (own->stack_told && own->captured_sequence != sequence) {
         own->stack_told = false;

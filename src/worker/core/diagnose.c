@@ -223,6 +223,7 @@ static bool measure_of_others(const struct diagnose_input *input, uint32_t phase
 static bool waits(const struct look *look, uint32_t i)
 {
     uint8_t phase = look->input->rank[i].told.phase;
+    if (phase == RECORD_SYNC) return true;
     return (look->entered & bit(i)) != 0 && (phase == RECORD_REDUCE || phase == RECORD_OUTSIDE);
 }
 
@@ -248,7 +249,7 @@ static bool is_overdue(const struct look *look, uint32_t i)
     return in_phase_us(rank) > diagnose_limit_us(usual_us, spread_us);
 }
 
-static enum diagnose_kind kind_of_late(const struct diagnose_rank *rank)
+enum diagnose_kind diagnose_kind_of_late(const struct diagnose_rank *rank)
 {
     switch ((enum record_phase)rank->told.phase) {
     case RECORD_DATA: return DIAGNOSE_DATA;
@@ -281,9 +282,10 @@ static void judge_late(struct look *look)
     const struct diagnose_input *input = look->input;
     for (uint32_t i = 0; i < input->count; i++) {
         if ((look->late & bit(i)) == 0 || (look->blamed & bit(i)) != 0) continue;
-        if (input->rank[i].told.phase == RECORD_OUTSIDE) continue; /* nobody asked anything of it */
+        uint8_t phase = input->rank[i].told.phase;
+        if (phase == RECORD_OUTSIDE || phase == RECORD_SYNC) continue; /* nothing is asked of it */
         if (is_overdue(look, i))
-            (void)blame(look, i, kind_of_late(&input->rank[i])); /* room for each */
+            (void)blame(look, i, diagnose_kind_of_late(&input->rank[i])); /* room for each */
     }
 }
 

@@ -86,6 +86,9 @@ struct diagnose_verdict {
 
 void diagnose(const struct diagnose_input *input, struct diagnose_verdict *ret_verdict);
 
+/* Why a rank that has not entered the collective is late, by what it tells. */
+enum diagnose_kind diagnose_kind_of_late(const struct diagnose_rank *rank);
+
 /* Which verdict may be believed. Zeroed at first. */
 struct diagnose_memory {
     uint64_t candidate;

@@ -163,6 +163,8 @@ struct member {
 
     enum member_want work; /* that the computing thread was given; meaningful unless parked */
     bool waits_for_data;   /* it said so */
+    uint64_t work_step;    /* when it was given; turns may go on without it */
+    uint32_t work_attempt;
     /* Who holds the group up (member_tell.c). verdict_key 0: nobody, or not sure yet. */
     struct diagnose_input input;
     struct diagnose_verdict verdict;
@@ -211,7 +213,13 @@ static inline uint64_t member_step(const struct member *m)
 /* Call after anything that may have changed what this member does. */
 void member_record(struct member *m, int64_t now_us);
 void member_wait_for_data(struct member *m, bool waits, int64_t now_us);
-/* Is it for this member to report m->verdict? */
+/* Members that turns go on without because they are stuck: the next from *at (0 at first). */
+bool member_next_left_out(const struct member *m, uint32_t *at, uint64_t *ret_id,
+                          struct diagnose_rank *ret_rank);
+/* What there is to report: the settled verdict and those left out. 0: nothing; else a number that
+ * changes with either. */
+uint64_t member_stall_key(const struct member *m);
+/* Is it for this member to report it? */
 bool member_speaks_of_stall(const struct member *m);
 
 /* Events from the computing thread. While it works (between take and the next park) the machine

@@ -42,9 +42,10 @@ void member_record(struct member *m, int64_t now_us)
     if (m->config.recorder == NULL) return;
     enum record_phase phase = phase_of(m);
     bool slot = phase == RECORD_COMPUTE || phase == RECORD_DATA;
-    struct record_place place = {.step = member_step(m),
+    /* Only the program's own moves count while it works, so that one who is stuck stands still. */
+    struct record_place place = {.step = m->parked ? member_step(m) : m->work_step,
                                  .collective = collective_of(m),
-                                 .attempt = m->last_compute.attempt,
+                                 .attempt = m->parked ? m->last_compute.attempt : m->work_attempt,
                                  .phase = phase,
                                  .detail = slot ? m->slot : 0};
     if (m->recorded_generation != m->last_compute.generation) { /* then members have changed */
@@ -169,7 +170,8 @@ void member_look(struct member *m)
     m->looked_us = m->now_us;
     if (m->left_out && m->left_out_moves != (uint32_t)m->config.recorder->sequence)
         m->left_out = false;
-    bool judges = m->turn.kind == TURN_COMPUTE && m->exit == 0 && fill_input(m, &m->input);
+    bool steps = m->turn.kind == TURN_COMPUTE || m->turn.kind == TURN_SYNC;
+    bool judges = steps && m->exit == 0 && fill_input(m, &m->input);
     if (!judges) {
         memset(&m->verdict, 0, sizeof m->verdict);
         m->verdict_key = 0;
@@ -189,11 +191,39 @@ bool member_is_left_out(const struct member *m, uint64_t id)
     return peer != NULL && peer->left_out;
 }
 
+bool member_next_left_out(const struct member *m, uint32_t *at, uint64_t *ret_id,
+                          struct diagnose_rank *ret_rank)
+{
+    for (; *at <= m->peer_count; ++*at) {
+        const struct member_peer *peer = *at == 0 ? NULL : &m->peer[*at - 1];
+        if (peer == NULL ? !m->left_out : !peer->left_out || !peer->connected) continue;
+        *ret_id = peer == NULL ? m->config.id : peer->id;
+        *ret_rank = (struct diagnose_rank){
+            .heard = true,
+            .age_us = peer == NULL ? 0 : m->now_us - peer->told_us,
+            .told = peer == NULL ? member_summary(m) : peer->told,
+        };
+        ++*at;
+        return true;
+    }
+    return false;
+}
+
+uint64_t member_stall_key(const struct member *m)
+{
+    uint64_t key = m->verdict_key, id;
+    struct diagnose_rank rank;
+    for (uint32_t at = 0; member_next_left_out(m, &at, &id, &rank);)
+        key += (id + 1) * UINT64_C(0xff51afd7ed558ccd);
+    return key;
+}
+
 /* The lowest that is heard and not to blame speaks; if all are to blame, the lowest. */
 bool member_speaks_of_stall(const struct member *m)
 {
+    if (m->me == GROUP_NOBODY || member_is_left_out(m, m->config.id)) return false;
     uint64_t blamed = 0;
-    for (uint32_t i = 0; i < m->verdict.culprit_count; i++) {
+    for (uint32_t i = 0; m->verdict_key != 0 && i < m->verdict.culprit_count; i++) {
         blamed |= UINT64_C(1) << m->verdict.culprit[i].rank;
         if (m->verdict.culprit[i].kind == DIAGNOSE_LINK)
             blamed |= UINT64_C(1) << m->verdict.culprit[i].peer;
@@ -205,5 +235,5 @@ bool member_speaks_of_stall(const struct member *m)
         if (any == GROUP_NOBODY) any = i;
         if (first == GROUP_NOBODY && (blamed >> i & 1) == 0) first = i;
     }
-    return m->verdict_key != 0 && (first != GROUP_NOBODY ? first : any) == m->input.me;
+    return member_stall_key(m) != 0 && (first != GROUP_NOBODY ? first : any) == m->input.me;
 }

@@ -34,6 +34,8 @@ void member_unpark(struct member *m)
     m->parked = false;
     m->work = want;
     m->waits_for_data = false;
+    m->work_step = member_step(m);
+    m->work_attempt = m->last_compute.attempt;
     if (want != MEMBER_WANT_COMPUTE) return;
     for (m->slot = 0; !slot_set_has(&m->mine, m->slot) || slot_set_has(&m->done, m->slot);)
         m->slot++;

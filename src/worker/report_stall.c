@@ -49,12 +49,11 @@ static json_t *culprit_json(const struct diagnose_culprit *culprit, uint64_t wor
 
 static void add_culprits(const struct member *m, json_t *culprits)
 {
-    const struct wire_turn *turn = &m->last_compute;
     const struct diagnose_verdict *verdict = &m->verdict;
     for (uint32_t i = 0; m->verdict_key != 0 && i < verdict->culprit_count; i++) {
         const struct diagnose_culprit *culprit = &verdict->culprit[i];
-        uint64_t worker = turn->member[culprit->rank];
-        uint64_t peer = culprit->kind == DIAGNOSE_LINK ? turn->member[culprit->peer] : 0;
+        uint64_t worker = m->judged[culprit->rank];
+        uint64_t peer = culprit->kind == DIAGNOSE_LINK ? m->judged[culprit->peer] : 0;
         if (!member_is_left_out(m, worker)) /* else below */
             json_array_append_new(culprits, culprit_json(culprit, worker, peer, false));
     }

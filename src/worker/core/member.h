@@ -166,6 +166,7 @@ struct member {
     uint64_t work_step;    /* when it was given; turns may go on without it */
     uint32_t work_attempt;
     /* Who holds the group up (member_tell.c). verdict_key 0: nobody, or not sure yet. */
+    uint64_t judged[GROUP_MEMBERS_MAX]; /* ids of the ranks; the turn may have moved on since */
     struct diagnose_input input;
     struct diagnose_verdict verdict;
     struct diagnose_memory memory;

@@ -153,6 +153,7 @@ static bool sync_is_over(const struct member *m)
         const struct wire_status *status = member_status_of(m, turn->member[i]);
         if (status == NULL) return true;
         bool there = status->has_state && status->position >= turn->position;
+        if (!there && is_out(m, turn->member[i])) return true;      /* it would never come */
         if (turn->source[i] == GROUP_NOBODY && !there) return true; /* a source lost its state */
         pending = pending || !there;
     }

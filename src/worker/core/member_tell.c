@@ -111,7 +111,7 @@ bool member_take_summary(struct member *m, struct member_peer *peer, const uint8
 /* ---- looking ---- */
 
 /* Members of the newest COMPUTE turn; false: this member is not one of them, or is alone in it. */
-static bool fill_input(const struct member *m, struct diagnose_input *ret_input)
+static bool fill_input(const struct member *m, struct diagnose_input *ret_input, uint64_t *ret_ids)
 {
     const struct wire_turn *turn = &m->last_compute;
     memset(ret_input, 0, sizeof *ret_input);
@@ -120,6 +120,7 @@ static bool fill_input(const struct member *m, struct diagnose_input *ret_input)
     for (uint32_t i = 0; i < turn->member_count; i++) {
         struct diagnose_rank *rank = &ret_input->rank[i];
         const struct member_peer *peer = peer_of(m, turn->member[i]);
+        ret_ids[i] = turn->member[i];
         if (turn->member[i] == m->config.id) {
             ret_input->me = i;
             *rank = (struct diagnose_rank){true, 0, UNKNOWN_US, member_summary(m)};
@@ -149,7 +150,7 @@ static void leave_out(struct member *m, const struct diagnose_verdict *verdict)
 {
     for (uint32_t i = 0; i < verdict->culprit_count; i++) {
         const struct diagnose_culprit *culprit = &verdict->culprit[i];
-        uint64_t id = m->last_compute.member[culprit->rank];
+        uint64_t id = m->judged[culprit->rank];
         if (!culprit->drop) continue;
         if (id == m->config.id && !m->left_out) {
             m->left_out = true;
@@ -171,7 +172,7 @@ void member_look(struct member *m)
     if (m->left_out && m->left_out_moves != (uint32_t)m->config.recorder->sequence)
         m->left_out = false;
     bool steps = m->turn.kind == TURN_COMPUTE || m->turn.kind == TURN_SYNC;
-    bool judges = steps && m->exit == 0 && fill_input(m, &m->input);
+    bool judges = steps && m->exit == 0 && fill_input(m, &m->input, m->judged);
     if (!judges) {
         memset(&m->verdict, 0, sizeof m->verdict);
         m->verdict_key = 0;
@@ -184,11 +185,31 @@ void member_look(struct member *m)
     if (settled) leave_out(m, &m->verdict);
 }
 
+/* At work of its own for too long, and no turn counts on it: nobody may wait for it, nor sync it.
+ * Whoever did not see why it was left out comes to the same end by this. */
+static bool is_stuck_outside(const struct member *m, uint64_t id, const struct record_summary *told,
+                             int64_t age_us)
+{
+    bool works = told->phase == RECORD_DATA || told->phase == RECORD_COMPUTE ||
+                 told->phase == RECORD_APPLY || told->phase == RECORD_SAVE;
+    if (!works ||
+        (int64_t)told->in_phase_us + age_us <= diagnose_limit_us(told->usual_us, told->spread_us))
+        return false;
+    for (uint32_t i = 0; i < m->last_compute.member_count; i++)
+        if (m->last_compute.member[i] == id) return false;
+    return true;
+}
+
 bool member_is_left_out(const struct member *m, uint64_t id)
 {
-    if (id == m->config.id) return m->left_out;
+    if (m->config.recorder == NULL) return false;
+    if (id == m->config.id) {
+        struct record_summary told = recorder_tell(m->config.recorder, m->now_us);
+        return m->left_out || is_stuck_outside(m, id, &told, 0);
+    }
     const struct member_peer *peer = peer_of(m, id);
-    return peer != NULL && peer->left_out;
+    if (peer == NULL || peer->told_us == 0) return false;
+    return peer->left_out || is_stuck_outside(m, id, &peer->told, m->now_us - peer->told_us);
 }
 
 bool member_next_left_out(const struct member *m, uint32_t *at, uint64_t *ret_id,
@@ -196,8 +217,9 @@ bool member_next_left_out(const struct member *m, uint32_t *at, uint64_t *ret_id
 {
     for (; *at <= m->peer_count; ++*at) {
         const struct member_peer *peer = *at == 0 ? NULL : &m->peer[*at - 1];
-        if (peer == NULL ? !m->left_out : !peer->left_out || !peer->connected) continue;
+        if (peer != NULL && !peer->connected) continue;
         *ret_id = peer == NULL ? m->config.id : peer->id;
+        if (!member_is_left_out(m, *ret_id)) continue;
         *ret_rank = (struct diagnose_rank){
             .heard = true,
             .age_us = peer == NULL ? 0 : m->now_us - peer->told_us,

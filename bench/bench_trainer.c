@@ -12,7 +12,8 @@
  *
  *     bench_trainer [PEER_SCRIPT]      without the script no rows against PyTorch
  *
- * SHOAL_TORCH_PYTHON names another Python than Debian's for the peer.
+ * SHOAL_TORCH_PYTHON names a Python with another PyTorch than Debian's: both take turns, and the
+ * row is against the faster one.
  */
 #include "adamw.h"
 #include "base/clock.h"
@@ -203,42 +204,83 @@ static void print_row(const char *name, const char *peer_name, double value, dou
     (void)fflush(stdout); /* rows only; a reader that is gone notices itself */
 }
 
-static bool start_torch(struct peer *peer, const char *script, uint32_t threads,
+enum { TORCHES_MAX = 2 };
+
+/* PyTorch of Debian and, if there is one, another: at most TORCHES_MAX peers. */
+struct torches {
+    struct peer peer[TORCHES_MAX];
+    uint32_t count;
+    double tokens_per_s[TORCHES_MAX][RUNS];
+};
+
+static bool start_torch(struct peer *peer, const char *python, const char *script, uint32_t threads,
                         struct error *ret_error)
 {
     static char omp[32]; /* putenv in the child keeps the string */
     char count[16];
     (void)snprintf(omp, sizeof omp, "OMP_NUM_THREADS=%u", threads); /* fits */
     (void)snprintf(count, sizeof count, "%u", threads);
-    const char *python = getenv("SHOAL_TORCH_PYTHON");
-    const char *const argv[] = {python == NULL ? "/usr/bin/python3" : python, script, count, NULL};
+    const char *const argv[] = {python, script, count, NULL};
     const char *const environment[] = {"LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/openblas-openmp",
                                        omp, "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", NULL};
     return peer_start(peer, argv, environment, ret_error);
 }
 
-static bool measure_torch(struct peer *peer, double *ret_tokens_per_s, struct error *ret_error)
+static bool start_torches(struct torches *torches, const char *script, uint32_t threads,
+                          struct error *ret_error)
 {
-    char question[16];
-    double seconds = 0;
-    (void)snprintf(question, sizeof question, "%d", STEPS_PER_RUN); /* fits */
-    if (!peer_ask(peer, question, &seconds, ret_error)) return false;
-    *ret_tokens_per_s = (double)STEPS_PER_RUN * BATCH * CONTEXT / seconds;
+    const char *pythons[TORCHES_MAX] = {"/usr/bin/python3", getenv("SHOAL_TORCH_PYTHON")};
+    *torches = (struct torches){0};
+    for (uint32_t i = 0; script != NULL && i < TORCHES_MAX; i++) {
+        if (pythons[i] == NULL) continue;
+        struct peer *peer = &torches->peer[torches->count];
+        if (!start_torch(peer, pythons[i], script, threads, ret_error)) return false;
+        torches->count++;
+    }
     return true;
 }
 
+static void stop_torches(struct torches *torches)
+{
+    for (uint32_t i = 0; i < torches->count; i++) peer_stop(&torches->peer[i]);
+}
+
+static bool measure_torches(struct torches *torches, int run, struct error *ret_error)
+{
+    char question[16];
+    (void)snprintf(question, sizeof question, "%d", STEPS_PER_RUN); /* fits */
+    for (uint32_t i = 0; i < torches->count; i++) {
+        double seconds = 0;
+        if (!peer_ask(&torches->peer[i], question, &seconds, ret_error)) return false;
+        torches->tokens_per_s[i][run] = (double)STEPS_PER_RUN * BATCH * CONTEXT / seconds;
+    }
+    return true;
+}
+
+static void print_torch_row(struct torches *torches, uint32_t threads, double value)
+{
+    char name[48];
+    uint32_t best = 0;
+    double rate[TORCHES_MAX] = {0};
+    if (torches->count == 0) return;
+    for (uint32_t i = 0; i < torches->count; i++) rate[i] = median(torches->tokens_per_s[i]);
+    if (rate[1] > rate[0]) best = 1;
+    (void)snprintf(name, sizeof name, "trainer.t%u.vs_pytorch", threads); /* fits */
+    print_row(name, torches->peer[best].name, value, rate[best]);
+}
+
 /* The turns of one width and one number of threads. */
-static bool take_turns(struct bench *bench, uint32_t threads, struct peer *torch,
+static bool take_turns(struct bench *bench, uint32_t threads, struct torches *torches,
                        struct error *ret_error)
 {
-    double ours[RUNS], limit[RUNS], peer[RUNS] = {0}, warm;
+    double ours[RUNS], limit[RUNS], warm;
     if (!step(bench) || !measure_trainer(bench, &warm))
         return error_set(ret_error, "the job ended early");
     (void)measure_limit(bench, (int)threads); /* warm caches and pages, not counted */
     for (int i = 0; i < RUNS; i++) {
         limit[i] = measure_limit(bench, (int)threads);
         if (!measure_trainer(bench, &ours[i])) return error_set(ret_error, "the job ended early");
-        if (torch->to != NULL && !measure_torch(torch, &peer[i], ret_error)) return false;
+        if (!measure_torches(torches, i, ret_error)) return false;
     }
     char name[48], peer_name[96];
     double value = median(ours), bound = median(limit);
@@ -247,9 +289,7 @@ static bool take_turns(struct bench *bench, uint32_t threads, struct peer *torch
     (void)snprintf(peer_name, sizeof peer_name, "OpenBLAS sgemm %d^3 (%s), %.1f GFLOP/s", SIDE,
                    gemm_kernels(), bound * flops_per_token(bench) * 1e-9);
     print_row(name, peer_name, value, bound);
-    if (torch->to == NULL) return true;
-    (void)snprintf(name, sizeof name, "trainer.t%u.vs_pytorch", threads);
-    print_row(name, torch->name, value, median(peer));
+    print_torch_row(torches, threads, value);
     return true;
 }
 
@@ -258,17 +298,17 @@ static bool measure(uint32_t width, uint32_t threads, const char *script, struct
     static struct bench bench;
     /* Two parts whatever the threads: the same arithmetic in both rows. */
     const struct slot_options options = {.batch = BATCH, .parts = 2};
-    struct peer torch = {0};
-    bool done = script == NULL || start_torch(&torch, script, threads, ret_error);
+    static struct torches torches;
+    bool done = start_torches(&torches, script, threads, ret_error);
     done = done && bench_open(&bench, width, ret_error) && join(&bench, ret_error);
     if (done) bench.crew = crew_make(threads, ret_error);
     if (bench.crew != NULL) bench.slot = slot_make(&bench.model, &options, bench.crew, ret_error);
-    done = done && bench.slot != NULL && take_turns(&bench, threads, &torch, ret_error);
+    done = done && bench.slot != NULL && take_turns(&bench, threads, &torches, ret_error);
     if (bench.job != NULL) (void)shoal_close(bench.job); /* stopped half-way on purpose */
     slot_free(bench.slot);
     crew_free(bench.crew);
     bench_close(&bench);
-    peer_stop(&torch);
+    stop_torches(&torches);
     return done;
 }
 

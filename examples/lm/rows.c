@@ -130,30 +130,36 @@ WIDE void norm_forward(size_t rows, size_t width, const float *in, const float *
     }
 }
 
-/* Sums of dy w and of dy w xhat over a row, in lanes; adds the row to both gradients. */
-static inline void norm_row_sums(size_t width, const float *dy, const float *x, const float *weight,
-                                 float mean, float scale, float *d_weight, float *d_bias,
-                                 float ret_means[2])
+/* Means of dy w and of dy w xhat over a row. */
+static inline void norm_row_means(size_t width, const float *dy, const float *x,
+                                  const float *weight, float mean, float scale, float ret_means[2])
 {
     float plain[LANES] = {0}, tilted[LANES] = {0};
     size_t i = 0;
     for (; i + LANES <= width; i += LANES)
-        for (size_t l = 0; l < LANES; l++) {
-            float xhat = (x[i + l] - mean) * scale, d = dy[i + l] * weight[i + l];
-            d_weight[i + l] += dy[i + l] * xhat;
-            d_bias[i + l] += dy[i + l];
-            plain[l] += d;
-            tilted[l] += d * xhat;
-        }
-    for (; i < width; i++) {
-        float xhat = (x[i] - mean) * scale, d = dy[i] * weight[i];
-        d_weight[i] += dy[i] * xhat;
-        d_bias[i] += dy[i];
-        plain[i % LANES] += d;
-        tilted[i % LANES] += d * xhat;
-    }
+        for (size_t l = 0; l < LANES; l++) plain[l] += dy[i + l] * weight[i + l];
+    for (; i < width; i++) plain[i % LANES] += dy[i] * weight[i];
+    for (i = 0; i + LANES <= width; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            tilted[l] += dy[i + l] * weight[i + l] * ((x[i + l] - mean) * scale);
+    for (; i < width; i++) tilted[i % LANES] += dy[i] * weight[i] * ((x[i] - mean) * scale);
     ret_means[0] = lanes_sum(plain) / (float)width;
     ret_means[1] = lanes_sum(tilted) / (float)width;
+}
+
+/* Adds a row to the three gradients. (restrict: or the compiler would not use vectors.) */
+static inline void norm_row_add(size_t width, const float *restrict dy, const float *restrict x,
+                                const float *restrict weight, float mean, float scale,
+                                const float means[2], float *restrict dx, float *restrict d_weight,
+                                float *restrict d_bias)
+{
+    const float plain = means[0], tilted = means[1];
+    for (size_t i = 0; i < width; i++) {
+        float xhat = (x[i] - mean) * scale;
+        d_weight[i] += dy[i] * xhat;
+        d_bias[i] += dy[i];
+        dx[i] += scale * (dy[i] * weight[i] - plain - xhat * tilted);
+    }
 }
 
 WIDE void norm_backward(size_t rows, size_t width, const float *d_out, const float *in,
@@ -164,13 +170,10 @@ WIDE void norm_backward(size_t rows, size_t width, const float *d_out, const flo
     memset(ret_d_bias, 0, width * sizeof *ret_d_bias);
     for (size_t row = 0; row < rows; row++) {
         const float *x = in + row * width, *dy = d_out + row * width;
-        float *dx = d_in + row * width;
-        float mean = means[row], scale = scales[row], sums[2];
-        norm_row_sums(width, dy, x, weight, mean, scale, ret_d_weight, ret_d_bias, sums);
-        for (size_t i = 0; i < width; i++) {
-            float xhat = (x[i] - mean) * scale;
-            dx[i] += scale * (dy[i] * weight[i] - sums[0] - xhat * sums[1]);
-        }
+        float sums[2];
+        norm_row_means(width, dy, x, weight, means[row], scales[row], sums);
+        norm_row_add(width, dy, x, weight, means[row], scales[row], sums, d_in + row * width,
+                     ret_d_weight, ret_d_bias);
     }
 }
 

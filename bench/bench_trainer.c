@@ -134,18 +134,24 @@ static void apply_share(void *context, uint32_t member)
 
 static void apply(struct bench *bench, const struct shoal_work *work)
 {
-    double norm = adamw_norm(&bench->model, work->gradient);
-    struct apply apply = {bench, adamw_scales(&bench->adamw, work->step, norm), work->gradient};
+    struct apply apply = {bench, adamw_scales(&bench->adamw, work->step, work->gradient_norm),
+                          work->gradient};
     crew_run(bench->crew, apply_share, &apply);
+}
+
+static void tell_ready(void *job, size_t first, size_t count)
+{
+    shoal_ready(job, first, count);
 }
 
 static bool step(struct bench *bench)
 {
+    const struct slot_watch watch = {tell_ready, bench->job};
     struct shoal_work work;
     while (shoal_next(bench->job, &work)) {
         if (work.kind == SHOAL_COMPUTE) {
             shoal_submit(bench->job, slot_compute(bench->slot, bench->params, bench->sequences,
-                                                  0 /* no dropout */, work.gradient, NULL));
+                                                  0 /* no dropout */, work.gradient, &watch));
         } else {
             apply(bench, &work);
             return true;

@@ -102,25 +102,3 @@ void adamw_apply(const struct model *model, const struct adamw_scales *scales, s
                     mean + from, variance + from);
     }
 }
-
-/* Sum of squares of one block. */
-static inline double block_squares(size_t count, const float *values)
-{
-    double lane[8] = {0};
-    for (size_t i = 0; i < count; i++) lane[i % 8] += (double)values[i] * (double)values[i];
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
-           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-}
-
-WIDE double adamw_norm(const struct model *model, const float *gradient)
-{
-    enum { BLOCK = 256 };
-    double sum = 0;
-    for (uint32_t t = 0; t < model->tensor_count; t++) {
-        const struct model_tensor *tensor = &model->tensors[t];
-        for (size_t at = 0; at < tensor->count; at += BLOCK)
-            sum += block_squares(tensor->count - at < BLOCK ? tensor->count - at : BLOCK,
-                                 gradient + tensor->offset + at);
-    }
-    return sqrt(sum);
-}

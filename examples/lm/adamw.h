@@ -46,8 +46,4 @@ void adamw_range(const struct adamw_scales *scales, bool decays, size_t count,
 void adamw_apply(const struct model *model, const struct adamw_scales *scales, size_t first,
                  size_t count, const float *gradient, float *params, float *mean, float *variance);
 
-/* L2 norm of a flat gradient, in a fixed order: per tensor and block of 256 elements a sum of
- * squares in double, in 8 lanes; then the blocks in order. */
-double adamw_norm(const struct model *model, const float *gradient);
-
 #endif

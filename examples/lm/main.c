@@ -90,8 +90,15 @@ static void print_evaluation(struct run *run)
     (void)fflush(stdout); /* progress only */
 }
 
+/* Layers that the backward pass is done with are added, and travel, while it goes on. */
+static void tell_ready(void *job, size_t first, size_t count)
+{
+    shoal_ready(job, first, count);
+}
+
 static void compute(struct run *run, const struct shoal_work *work)
 {
+    const struct slot_watch watch = {tell_ready, run->job};
     uint64_t samples[BATCH_MAX];
     for (uint32_t i = 0; i < run->trainer->batch; i++)
         samples[i] = shoal_sample(run->job, work->step, work->slot, i);
@@ -100,7 +107,7 @@ static void compute(struct run *run, const struct shoal_work *work)
         .slot = work->slot,
         .noise_key = shoal_random(run->options->seed, work->step, work->slot, 0 /* dropout */),
         .samples = samples};
-    shoal_submit(run->job, trainer_compute(run->trainer, &slot, work->gradient, NULL));
+    shoal_submit(run->job, trainer_compute(run->trainer, &slot, work->gradient, &watch));
     if (work->slot != 0 || !trainer_evaluates(run->trainer, work->step)) return;
     run->eval_to_say = true;
     run->eval_step = work->step;
@@ -108,8 +115,7 @@ static void compute(struct run *run, const struct shoal_work *work)
 
 static void apply(struct run *run, const struct shoal_work *work)
 {
-    trainer_apply(run->trainer, work->step, adamw_norm(&run->trainer->model, work->gradient),
-                  work->gradient);
+    trainer_apply(run->trainer, work->step, work->gradient_norm, work->gradient);
     if (run->alone) print_progress(run, work);
     print_evaluation(run);
 }

@@ -56,6 +56,14 @@ static int remove_text(void **state)
     return rmdir(*state);
 }
 
+static double norm_of(const struct trainer *trainer, const float *gradient)
+{
+    double sum = 0;
+    for (size_t i = 0; i < trainer->element_count; i++)
+        sum += (double)gradient[i] * (double)gradient[i];
+    return sqrt(sum);
+}
+
 static float train(struct trainer *trainer)
 {
     size_t count = trainer->element_count;
@@ -74,7 +82,7 @@ static float train(struct trainer *trainer)
             loss += trainer_compute(trainer, &work, gradient, NULL) / SLOTS;
             for (size_t i = 0; i < count; i++) sum[i] += gradient[i] / SLOTS;
         }
-        trainer_apply(trainer, step, adamw_norm(&trainer->model, sum), sum);
+        trainer_apply(trainer, step, norm_of(trainer, sum), sum);
     }
     mem_free(sum);
     mem_free(gradient);

@@ -32,6 +32,7 @@ measure() { # measure NAME PROGRAM... : appends the JSON rows the program prints
 measure core build/bench/bench_core
 measure journal build/bench/bench_journal
 measure start build/bench/bench_start
+measure quant build/bench/bench_quant
 measure reduce build/bench/bench_reduce
 measure member build/bench/bench_member
 measure goodput build/bench/bench_goodput

@@ -119,10 +119,12 @@ static bool merge_blocks(struct exchange *x, uint32_t from, const struct header 
     for (uint32_t i = 0; i < header->count && !x->broken; i++) {
         uint32_t block = header->first + i;
         uint64_t count = x->layout->start[block + 1] - x->layout->start[block];
-        struct quant_part part = {.word = (const int32_t *)(const void *)words, .peak = peaks[i]};
+        struct quant_part part = {.word = (const int32_t *)(const void *)words,
+                                  .peak = peaks[i],
+                                  .packed = pages,
+                                  .count = count};
         if (part.peak == UINT8_MAX) return false; /* peaks are finite by definition */
         if (masks != NULL) memcpy(&part.pages, masks + i * sizeof part.pages, sizeof part.pages);
-        quant_read_pages(&part, count, pages);
         pages += quant_pages_bytes(part.pages, count);
         words += count * sizeof(int32_t);
         check += merge_part(x, header->chunk, block, &part);

@@ -56,13 +56,19 @@ static struct block block_of(const struct quant_sum *sum, uint32_t block, int16_
     return (struct block){.at = start[0],
                           .count = start[1] - start[0],
                           .exponent = scale_in_use(scale) - 31,
-                          .fine = fine_level(sum->slots),
+                          .fine = sum->fine,
                           .deep = QUANT_LEVEL_DEEP};
 }
 
 static int level_of(const struct block *block, uint8_t peak)
 {
     return peak == 0 ? LEVEL_ZERO : (int)peak - 126 - block->exponent;
+}
+
+/* 2^-e: -127 <= e <= 97. */
+static float inverse_of(const struct block *of)
+{
+    return float_of((uint32_t)(127 - of->exponent) << 23);
 }
 
 static uint8_t peak_byte(uint32_t bits)
@@ -93,7 +99,8 @@ void quant_init(struct quant_sum *sum, const struct layout *layout, uint32_t slo
     ASSERT(slots > 0);
     ASSERT(slots <= QUANT_SLOTS_MAX);
     ASSERT(blocks < UINT32_MAX / QUANT_PAGES); /* pages are numbered in 32 bits */
-    *sum = (struct quant_sum){.layout = layout, .isa = isa, .slots = slots};
+    *sum =
+        (struct quant_sum){.layout = layout, .isa = isa, .slots = slots, .fine = fine_level(slots)};
     sum->word = (int32_t *)(void *)at;
     at += aligned(layout->element_count * 4);
     sum->check = (uint32_t *)(void *)at;
@@ -201,7 +208,7 @@ static void add_slowly(struct quant_sum *sum, uint32_t block, const struct block
 {
     int32_t terms[LAYOUT_BLOCK_ELEMENTS], *word = sum->word + of->at;
     struct quant_flow flow;
-    float inverse = (float)quant_power_of_two(-of->exponent);
+    float inverse = inverse_of(of);
     make_terms(sum, block, of, x, inverse, terms);
     if (sum->filled[block] == 0) memset(word, 0, of->count * sizeof *word);
     flow = quant_kernel_join(sum->isa, word, word, terms, of->count);
@@ -209,9 +216,34 @@ static void add_slowly(struct quant_sum *sum, uint32_t block, const struct block
     sum->check[block] = flow.check;
 }
 
+/* The usual case in one pass: a block that is at a usual level already. False: nothing is changed. */
+static bool add_quickly(struct quant_sum *sum, uint32_t block, const struct block *of,
+                        const float *x)
+{
+    uint8_t old = sum->peak[block];
+    if (sum->filled[block] == 0 || sum->pages[block] != 0 || level_of(of, old) <= of->fine)
+        return false;
+    float inverse = inverse_of(of);
+    int32_t *word = sum->word + of->at;
+    struct quant_flow flow = quant_kernel_add(sum->isa, word, x, inverse, of->count);
+    uint8_t peak = peak_byte(flow.peak);
+    if (flow.peak >= INFINITE || level_of(of, peak) > LEVEL_WORD) {
+        quant_kernel_undo(sum->isa, word, x, inverse, of->count);
+        return false;
+    }
+    sum->check[block] = flow.check;
+    if (peak > old) sum->peak[block] = peak;
+    if (!flow.overflow) return true;
+    int32_t terms[LAYOUT_BLOCK_ELEMENTS];
+    make_terms(sum, block, of, x, inverse, terms);
+    carry(sum, block, of, terms);
+    return true;
+}
+
 static void add_block(struct quant_sum *sum, uint32_t block, const struct block *of, const float *x)
 {
     float finite[LAYOUT_BLOCK_ELEMENTS];
+    if (add_quickly(sum, block, of, x)) return;
     uint32_t bits = quant_kernel_peak(sum->isa, x, of->count);
     if (sum->filled[block] == 0) sum->peak[block] = 0;
     if (bits >= INFINITE) {
@@ -222,7 +254,7 @@ static void add_block(struct quant_sum *sum, uint32_t block, const struct block 
     int level = level_of(of, peak), level_new = level_of(of, new);
     sum->pages[block] = pages_kept(of, sum->pages[block], level_of(of, old), level_new);
     sum->peak[block] = new;
-    float inverse = (float)quant_power_of_two(-of->exponent);
+    float inverse = inverse_of(of);
     int32_t *word = sum->word + of->at;
     if (level > LEVEL_WORD) {
         add_slowly(sum, block, of, x);
@@ -275,15 +307,11 @@ void quant_add(struct quant_sum *sum, const int16_t *scale, const float *x, uint
 struct quant_part quant_part_of(const struct quant_sum *sum, uint32_t block)
 {
     ASSERT(sum->filled[block] != 0);
-    struct quant_part part = {.word = sum->word + sum->layout->start[block],
-                              .pages = sum->pages[block],
-                              .peak = sum->peak[block]};
-    if (part.pages == 0) return part;
-    for (uint32_t k = 0; k < QUANT_PAGES; k++)
-        if ((part.pages >> k & 1) != 0)
-            part.page[k] = sum->pool + (uint64_t)sum->page[(uint64_t)block * QUANT_PAGES + k] *
-                                           QUANT_PAGE_BYTES;
-    return part;
+    return (struct quant_part){.word = sum->word + sum->layout->start[block],
+                               .pages = sum->pages[block],
+                               .peak = sum->peak[block],
+                               .block = block,
+                               .sum = sum};
 }
 
 static size_t word_bytes(uint32_t page)
@@ -304,19 +332,20 @@ size_t quant_write_pages(const struct quant_part *part, uint64_t count, uint8_t 
     size_t at = 0;
     for (uint32_t k = 0; k < QUANT_PAGES; k++) {
         if ((part->pages >> k & 1) == 0) continue;
-        memcpy(bytes + at, part->page[k], word_bytes(k) * count);
+        memcpy(bytes + at, quant_part_page(part, k), word_bytes(k) * count);
         at += word_bytes(k) * count;
     }
     return at;
 }
 
-void quant_read_pages(struct quant_part *part, uint64_t count, const uint8_t *bytes)
+const uint8_t *quant_part_page(const struct quant_part *part, uint32_t page)
 {
-    for (uint32_t k = 0; k < QUANT_PAGES; k++) {
-        if ((part->pages >> k & 1) == 0) continue;
-        part->page[k] = bytes;
-        bytes += word_bytes(k) * count;
-    }
+    ASSERT((part->pages >> page & 1) != 0);
+    if (part->sum == NULL)
+        return part->packed +
+               quant_pages_bytes((uint16_t)(part->pages & ((1u << page) - 1)), part->count);
+    uint64_t at = (uint64_t)part->block * QUANT_PAGES + page;
+    return part->sum->pool + (uint64_t)part->sum->page[at] * QUANT_PAGE_BYTES;
 }
 
 /* Unsigned everywhere: words from outside may be anything, and signed overflow is undefined. */
@@ -347,7 +376,8 @@ static void add_pages(struct quant_sum *sum, uint32_t block, uint64_t count,
                       const struct quant_part *part, uint16_t pages)
 {
     for (uint32_t k = 0; k < QUANT_PAGES; k++)
-        if ((pages >> k & 1) != 0) add_page(quant_page(sum, block, k), part->page[k], k, count);
+        if ((pages >> k & 1) != 0)
+            add_page(quant_page(sum, block, k), quant_part_page(part, k), k, count);
 }
 
 static uint8_t joined_peak(const struct quant_part *a, const struct quant_part *b)
@@ -423,9 +453,10 @@ static int finish_low(const struct quant_part *part, const struct block *of, uin
                       float *ret_mean)
 {
     uint64_t size = 0;
+    const uint8_t *lows = (part->pages & LOW) != 0 ? quant_part_page(part, QUANT_PAGE_LOW) : NULL;
     for (uint64_t i = 0; i < of->count; i++) {
         int32_t low = 0;
-        if ((part->pages & LOW) != 0) memcpy(&low, part->page[QUANT_PAGE_LOW] + 4 * i, sizeof low);
+        if (lows != NULL) memcpy(&low, lows + 4 * i, sizeof low);
         int64_t total = (int64_t)part->word[i] * (1 << LOW_BITS) + low;
         size |= (uint64_t)(total ^ -(int64_t)(total < 0));
         ret_mean[i] = quant_exact_mean(total, of->exponent - LOW_BITS, slots);
@@ -435,7 +466,7 @@ static int finish_low(const struct quant_part *part, const struct block *of, uin
 
 static void put_specials(const struct quant_part *part, uint64_t count, float *mean)
 {
-    const uint8_t *special = part->page[QUANT_PAGE_SPECIAL];
+    const uint8_t *special = quant_part_page(part, QUANT_PAGE_SPECIAL);
     for (uint64_t i = 0; i < count; i++) {
         if ((special[i] & 7) == 0) continue;
         if (special[i] == QUANT_POSITIVE_INF)

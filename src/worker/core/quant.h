@@ -71,6 +71,7 @@ struct quant_sum {
     const struct layout *layout;
     enum quant_isa isa;
     uint32_t slots; /* V */
+    int fine;       /* fine(V) */
     bool is_plain;  /* words are float32 and add up as they come: fast, and not split-invariant */
 
     int32_t *word;   /* [elements] */
@@ -86,9 +87,12 @@ struct quant_sum {
 /* One block as it lies somewhere, in an accumulator or in a message. */
 struct quant_part {
     const int32_t *word;
-    const uint8_t *page[QUANT_PAGES]; /* of those in pages; any alignment */
     uint16_t pages;
     uint8_t peak;
+    uint32_t block;              /* pages in an accumulator: of this block of `sum` */
+    const struct quant_sum *sum; /* NULL: in a message */
+    const uint8_t *packed;       /* pages in a message: one after another, any alignment */
+    uint64_t count;              /* elements of the block, with packed */
 };
 
 /* What a block came to. */
@@ -111,11 +115,11 @@ void quant_add(struct quant_sum *sum, const int16_t *scale, const float *x, uint
 
 /* The block of an accumulator as a part; it must be filled. */
 struct quant_part quant_part_of(const struct quant_sum *sum, uint32_t block);
-/* Pages of a part in one piece, in order, as quant_read_pages() takes them. Returns the length. */
+/* Pages of a part one after another, as `packed` wants them. Returns the length. */
 size_t quant_write_pages(const struct quant_part *part, uint64_t count, uint8_t *bytes);
 size_t quant_pages_bytes(uint16_t pages, uint64_t count);
-/* Points part->page[] into bytes (quant_pages_bytes() of part->pages). */
-void quant_read_pages(struct quant_part *part, uint64_t count, const uint8_t *bytes);
+/* A page that part->pages has. */
+const uint8_t *quant_part_page(const struct quant_part *part, uint32_t page);
 
 /* Block = a + b, or a (b NULL). a may be the block itself. Returns the check of the new words. */
 uint32_t quant_join(struct quant_sum *sum, uint32_t block, int16_t scale,

@@ -143,11 +143,14 @@ int quant_exact_finish(const struct quant_part *part, uint64_t count, int expone
                        float *ret_mean)
 {
     int bits = 0;
+    const uint8_t *page[QUANT_DIGITS];
+    for (uint32_t k = 0; k < QUANT_DIGITS; k++)
+        if ((part->pages >> k & 1) != 0) page[k] = quant_part_page(part, k);
     for (uint64_t i = 0; i < count; i++) {
         int64_t digit[WIDE_DIGITS] = {0};
         for (uint32_t k = 0; k < QUANT_DIGITS; k++)
             if ((part->pages >> k & 1) != 0)
-                memcpy(&digit[k], part->page[k] + i * sizeof digit[k], sizeof digit[k]);
+                memcpy(&digit[k], page[k] + i * sizeof digit[k], sizeof digit[k]);
         struct wide wide;
         put_word(digit, part->word[i], exponent - LOWEST);
         wide = carried(digit);

@@ -39,6 +39,8 @@ static inline int32_t round_lanes(float value)
 #define MAX(a, b)       ((LOOP(vi)){(a)[0] > (b)[0] ? (a)[0] : (b)[0]})
 #define ANY_NEGATIVE(v) ((v)[0] < 0)
 #define LARGEST(v)      ((v)[0])
+#define TOTAL(v)        ((v)[0])
+#define TOGETHER(v)     ((v)[0])
 #include "worker/core/quant_loops.h"
 
 #if defined(__x86_64__)
@@ -54,6 +56,18 @@ static inline int32_t largest_sse2(__m128i v)
     return _mm_cvtsi128_si32(max_sse2(v, _mm_shuffle_epi32(v, 0xb1)));
 }
 
+static inline uint32_t total_sse2(__m128i v)
+{
+    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1)));
+}
+
+static inline uint32_t together_sse2(__m128i v)
+{
+    v = _mm_or_si128(v, _mm_shuffle_epi32(v, 0x4e));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_or_si128(v, _mm_shuffle_epi32(v, 0xb1)));
+}
+
 #define LOOP(name) name##_sse2
 #define TARGET
 #define LANES           4
@@ -61,6 +75,8 @@ static inline int32_t largest_sse2(__m128i v)
 #define MAX(a, b)       ((LOOP(vi))max_sse2((__m128i)(a), (__m128i)(b)))
 #define ANY_NEGATIVE(v) (_mm_movemask_ps((__m128)(v)) != 0)
 #define LARGEST(v)      largest_sse2((__m128i)(v))
+#define TOTAL(v)        total_sse2((__m128i)(v))
+#define TOGETHER(v)     together_sse2((__m128i)(v))
 #include "worker/core/quant_loops.h"
 
 #define AVX2 __attribute__((target("avx2")))
@@ -72,6 +88,16 @@ AVX2 static inline int32_t largest_avx2(__m256i v)
     return _mm_cvtsi128_si32(_mm_max_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
 }
 
+AVX2 static inline uint32_t total_avx2(__m256i v)
+{
+    return total_sse2(_mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+}
+
+AVX2 static inline uint32_t together_avx2(__m256i v)
+{
+    return together_sse2(_mm_or_si128(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+}
+
 #define LOOP(name)      name##_avx2
 #define TARGET          AVX2
 #define LANES           8
@@ -79,6 +105,8 @@ AVX2 static inline int32_t largest_avx2(__m256i v)
 #define MAX(a, b)       ((LOOP(vi))_mm256_max_epi32((__m256i)(a), (__m256i)(b)))
 #define ANY_NEGATIVE(v) (_mm256_movemask_ps((__m256)(v)) != 0)
 #define LARGEST(v)      largest_avx2((__m256i)(v))
+#define TOTAL(v)        total_avx2((__m256i)(v))
+#define TOGETHER(v)     together_avx2((__m256i)(v))
 #include "worker/core/quant_loops.h"
 
 #define LOOP(name)      name##_avx512
@@ -88,6 +116,8 @@ AVX2 static inline int32_t largest_avx2(__m256i v)
 #define MAX(a, b)       ((LOOP(vi))_mm512_max_epi32((__m512i)(a), (__m512i)(b)))
 #define ANY_NEGATIVE(v) (_mm512_cmplt_epi32_mask((__m512i)(v), _mm512_setzero_si512()) != 0)
 #define LARGEST(v)      _mm512_reduce_max_epi32((__m512i)(v))
+#define TOTAL(v)        ((uint32_t)_mm512_reduce_add_epi32((__m512i)(v)))
+#define TOGETHER(v)     ((uint32_t)_mm512_reduce_or_epi32((__m512i)(v)))
 #include "worker/core/quant_loops.h"
 
 /* ORDER: quant_isa */
@@ -173,6 +203,12 @@ void quant_kernel_low(enum quant_isa isa, int32_t *ret_low, const float *x, floa
                       uint64_t count)
 {
     DISPATCH(isa, low, ret_low, x, inverse, count)
+}
+
+void quant_kernel_undo(enum quant_isa isa, int32_t *word, const float *x, float inverse,
+                       uint64_t count)
+{
+    DISPATCH(isa, undo, word, x, inverse, count)
 }
 
 void quant_kernel_plain_join(enum quant_isa isa, float *ret, const float *a, const float *b,

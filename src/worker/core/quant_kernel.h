@@ -20,6 +20,7 @@ enum quant_isa { QUANT_ISA_PORTABLE, QUANT_ISA_SSE2, QUANT_ISA_AVX2, QUANT_ISA_A
 
 struct quant_flow {
     uint32_t check; /* of what was written */
+    uint32_t peak;  /* add: largest |x| as float32 bits; NaN and Inf are above all others */
     bool overflow;  /* some sum left int32 and lost 2^32 */
 };
 
@@ -41,11 +42,14 @@ static inline int32_t quant_round(float value)
 /* Largest |x| as float32 bits; NaN and Inf are above all others. */
 uint32_t quant_kernel_peak(enum quant_isa isa, const float *x, uint64_t count);
 
-/* word = round(x * inverse), or word += it. Needs |x * inverse| < 2^31 for all x. */
+/* word = round(x * inverse), or word += it. Needs |x * inverse| < 2^31 for all x; after an addition
+ * that turns out not to have been so (peak), undo brings the words back. */
 struct quant_flow quant_kernel_set(enum quant_isa isa, int32_t *word, const float *x, float inverse,
                                    uint64_t count);
 struct quant_flow quant_kernel_add(enum quant_isa isa, int32_t *word, const float *x, float inverse,
                                    uint64_t count);
+void quant_kernel_undo(enum quant_isa isa, int32_t *word, const float *x, float inverse,
+                       uint64_t count);
 
 /* low += round((x * inverse - round(x * inverse)) * 2^22). */
 void quant_kernel_low(enum quant_isa isa, int32_t *low, const float *x, float inverse,

@@ -1,6 +1,7 @@
 /* The loops of quant_kernel.h for one vector unit. Included by quant_kernel.c once per unit, which
  * defines: LOOP(name) the function's name, TARGET its attribute, LANES floats to a vector,
- * ROUND(vf) to nearest even integers as vi, MAX(vi, vi) signed, ANY_NEGATIVE(vi), LARGEST(vi). */
+ * ROUND(vf) to nearest even integers as vi, MAX(vi, vi) signed, ANY_NEGATIVE(vi), LARGEST(vi),
+ * TOTAL(vu) the sum of all lanes, TOGETHER(vu) all lanes or-ed. */
 
 typedef float LOOP(vf) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t LOOP(vi) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
@@ -12,13 +13,6 @@ typedef uint32_t LOOP(vu8) __attribute__((vector_size(32), aligned(4), may_alias
 #define VF LOOP(vf)
 #define VI LOOP(vi)
 #define VU LOOP(vu)
-
-TARGET static inline uint32_t LOOP(total)(VU lanes)
-{
-    uint32_t sum = 0;
-    for (int i = 0; i < LANES; i++) sum += lanes[i];
-    return sum;
-}
 
 TARGET static uint32_t LOOP(peak)(const float *x, uint64_t count)
 {
@@ -46,7 +40,7 @@ TARGET static struct quant_flow LOOP(set)(int32_t *word, const float *x, float i
         check += (VU)term;
         *(VI *)(void *)(word + i) = term;
     }
-    struct quant_flow flow = {.check = LOOP(total)(check)};
+    struct quant_flow flow = {.check = TOTAL(check)};
     for (; i < count; i++) {
         word[i] = quant_round(x[i] * inverse);
         flow.check += (uint32_t)word[i];
@@ -59,18 +53,33 @@ TARGET static struct quant_flow LOOP(add)(int32_t *word, const float *x, float i
                                           uint64_t count)
 {
     VU check = {0}, over = {0};
+    VI most = {0};
     uint64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
-        VU term = (VU)ROUND(*(const VF *)(const void *)(x + i) * inverse);
+        VF value = *(const VF *)(const void *)(x + i);
+        VU term = (VU)ROUND(value * inverse);
         VU old = *(const VU *)(const void *)(word + i), sum = old + term;
+        most = MAX(most, (VI)value & INT32_C(0x7fffffff));
         over |= (old ^ sum) & (term ^ sum);
         check += sum;
         *(VU *)(void *)(word + i) = sum;
     }
-    struct quant_flow flow = {LOOP(total)(check), ANY_NEGATIVE((VI)over)};
-    for (; i < count; i++)
+    struct quant_flow flow = {TOTAL(check), (uint32_t)LARGEST(most), ANY_NEGATIVE((VI)over)};
+    for (; i < count; i++) {
+        uint32_t bits = bits_of(x[i]) & SIGNLESS;
+        flow.peak = bits > flow.peak ? bits : flow.peak;
         add_word(&word[i], (uint32_t)word[i], (uint32_t)quant_round(x[i] * inverse), &flow);
+    }
     return flow;
+}
+
+TARGET static void LOOP(undo)(int32_t *word, const float *x, float inverse, uint64_t count)
+{
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        *(VU *)(void *)(word + i) -= (VU)ROUND(*(const VF *)(const void *)(x + i) * inverse);
+    for (; i < count; i++)
+        word[i] = (int32_t)((uint32_t)word[i] - (uint32_t)quant_round(x[i] * inverse));
 }
 
 TARGET static void LOOP(low)(int32_t *low, const float *x, float inverse, uint64_t count)
@@ -99,7 +108,7 @@ TARGET static struct quant_flow LOOP(join)(int32_t *ret, const int32_t *a, const
         check += sum;
         *(VU *)(void *)(ret + i) = sum;
     }
-    struct quant_flow flow = {LOOP(total)(check), ANY_NEGATIVE((VI)over)};
+    struct quant_flow flow = {TOTAL(check), 0, ANY_NEGATIVE((VI)over)};
     for (; i < count; i++) add_word(&ret[i], (uint32_t)a[i], (uint32_t)b[i], &flow);
     return flow;
 }
@@ -113,7 +122,7 @@ TARGET static uint32_t LOOP(copy)(int32_t *ret, const int32_t *a, uint64_t count
         check += word;
         *(VU *)(void *)(ret + i) = word;
     }
-    uint32_t sum = LOOP(total)(check);
+    uint32_t sum = TOTAL(check);
     for (; i < count; i++) {
         ret[i] = a[i];
         sum += (uint32_t)a[i];
@@ -136,9 +145,9 @@ TARGET static struct quant_finish LOOP(finish)(float *ret_mean, const int32_t *a
         mean_check += (VU)mean;
         *(VF *)(void *)(ret_mean + i) = mean;
     }
-    struct quant_finish done = {{LOOP(total)(check), ANY_NEGATIVE((VI)over)}, 0, 0};
-    done.mean_check = LOOP(total)(mean_check);
-    for (int k = 0; k < LANES; k++) done.size |= size[k];
+    struct quant_finish done = {{TOTAL(check), 0, ANY_NEGATIVE((VI)over)}, 0, 0};
+    done.mean_check = TOTAL(mean_check);
+    done.size = TOGETHER(size);
     for (; i < count; i++) {
         int32_t sum;
         add_word(&sum, (uint32_t)a[i], (uint32_t)b[i], &done.flow);
@@ -232,3 +241,5 @@ TARGET static double LOOP(squares)(const float *x, uint64_t count)
 #undef MAX
 #undef ANY_NEGATIVE
 #undef LARGEST
+#undef TOTAL
+#undef TOGETHER

@@ -221,7 +221,9 @@ static void join_sums(struct quant_sum *into, const struct quant_sum *from)
         size_t length = quant_write_pages(&theirs, count, bytes + 1);
         assert_int_equal(length, quant_pages_bytes(theirs.pages, count));
         assert_true(length <= QUANT_PAGES_BYTES_MAX);
-        quant_read_pages(&theirs, count, bytes + 1);
+        theirs.sum = NULL;
+        theirs.packed = bytes + 1;
+        theirs.count = count;
         if (into->filled[b] == 0) {
             (void)quant_join(into, b, w.scale[b], &theirs, NULL);
             assert_int_equal(into->check[b], from->check[b]);

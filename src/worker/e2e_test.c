@@ -314,6 +314,64 @@ static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* Four workers with these values of SHOAL_LINK; a member and then the leader are killed, mostly
+ * in the middle of a transfer, and replaced. The survivors end with the bits of one worker, and the
+ * log names the kinds that must have been used. */
+static void survive_on_links(const char *const link[4], const char *const used[3])
+{
+    static struct agent agent;
+    static char text[1 << 17];
+    char expected[65], log[64];
+    standalone_hash(expected);
+    agent_init(&agent);
+    snprintf(log, sizeof log, "e2e-links-%ld", (long)getpid());
+    agent.log = log;
+    agent.extra[1] = "SHOAL_EMULATE_SLOT_US=500";
+    for (int i = 0; i < 4; i++) {
+        agent.extra[2] = link[i];
+        start_worker(&agent);
+    }
+    serve_until(&agent, 8, 120000);
+    kill(agent.worker[1].pid, SIGKILL);
+    agent.extra[2] = link[1];
+    start_worker(&agent);
+    serve_until(&agent, 20, 120000);
+    kill(agent.worker[0].pid, SIGKILL); /* the leader */
+    agent.extra[2] = link[0];
+    start_worker(&agent);
+    serve_until(&agent, STEPS, 120000);
+    assert_string_equal(agent.hash, expected);
+    FILE *file = fopen(log, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_int_equal(remove(log), 0);
+    for (int i = 0; i < 3 && used[i] != NULL; i++) assert_non_null(strstr(text, used[i]));
+}
+
+static void every_kind_of_link_survives_kills(void **state)
+{
+    (void)state;
+    const char *const shm[4] = {"SHOAL_LINK=shm", "SHOAL_LINK=shm", "SHOAL_LINK=auto",
+                                "SHOAL_LINK="};
+    const char *const tcp[4] = {"SHOAL_LINK=tcp", "SHOAL_LINK=tcp", "SHOAL_LINK=tcp",
+                                "SHOAL_LINK=tcp"};
+    const char *const tls[4] = {"SHOAL_LINK=tls", "SHOAL_LINK=tls", "SHOAL_LINK=tls",
+                                "SHOAL_LINK=tls"};
+    survive_on_links(shm, (const char *const[3]){"link=shm"});
+    survive_on_links(tcp, (const char *const[3]){"link=tcp"});
+    survive_on_links(tls, (const char *const[3]){"link=tls"});
+}
+
+/* Each pair takes the stricter of its two wishes, all in one exchange. */
+static void links_of_several_kinds_in_one_group(void **state)
+{
+    (void)state;
+    const char *const mixed[4] = {"SHOAL_LINK=auto", "SHOAL_LINK=tcp", "SHOAL_LINK=auto",
+                                  "SHOAL_LINK=tls"};
+    survive_on_links(mixed, (const char *const[3]){"link=shm", "link=tcp", "link=tls"});
+}
+
 /* A peer that shows another token is left alone: two groups of one secret each cannot mix. */
 static void a_wrong_token_is_refused(void **state)
 {
@@ -366,6 +424,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(survivors_end_with_the_bits_of_one_worker),
         cmocka_unit_test(slots_follow_the_speed_of_real_processes),
         cmocka_unit_test(a_new_group_resumes_from_the_newest_checkpoint),
+        cmocka_unit_test(every_kind_of_link_survives_kills),
+        cmocka_unit_test(links_of_several_kinds_in_one_group),
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_identity_is_refused),
     };

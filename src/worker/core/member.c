@@ -339,15 +339,12 @@ static bool take_fetch(struct member *m, struct member_peer *peer, const uint8_t
     return true;
 }
 
-static bool take_state(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
-                       size_t count)
+static bool take_state(struct member *m, const struct member_peer *peer, const struct wire_tag *tag,
+                       const uint8_t *header, const uint8_t *payload, size_t count)
 {
-    struct wire_cursor cursor = wire_reader(bytes, count);
-    struct wire_tag tag = wire_read_tag(&cursor);
-    if (cursor.failed) return false;
-    if (wire_tag_compare(&tag, &m->turn.tag) != 0 || !m->in.active) return true;
+    if (wire_tag_compare(tag, &m->turn.tag) != 0 || !m->in.active) return true;
     if (m->turn.member[m->turn.source[m->me]] != peer->id) return false;
-    switch (transfer_take(&m->in, &m->config.state, bytes, count)) {
+    switch (transfer_take(&m->in, &m->config.state, header, payload, count)) {
     case TRANSFER_BAD: return false;
     case TRANSFER_MORE: return true;
     case TRANSFER_DONE: break;
@@ -379,6 +376,8 @@ static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
 static bool take_data(struct member *m, const struct member_peer *peer, const uint8_t *header,
                       const uint8_t *payload, size_t count)
 {
+    struct wire_tag tag;
+    if (transfer_is_state(header, &tag)) return take_state(m, peer, &tag, header, payload, count);
     uint32_t from = index_of(&m->turn, peer->id);
     bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
                   wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
@@ -429,7 +428,6 @@ bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint
             take_data(m, peer, bytes, bytes + EXCHANGE_HEADER_BYTES, count - EXCHANGE_HEADER_BYTES);
         break;
     case WIRE_FETCH: sound = take_fetch(m, peer, bytes, count); break;
-    case WIRE_STATE: sound = take_state(m, peer, bytes, count); break;
     case WIRE_SHARD: sound = take_shard(m, peer, bytes, count); break;
     case WIRE_VOUCH: sound = take_vouch(m, peer, bytes, count); break;
     case WIRE_SUMMARY: sound = member_take_summary(m, peer, bytes, count); break;

@@ -245,21 +245,20 @@ static size_t fill_data(struct member *m, struct member_peer *peer, uint8_t *byt
         *ret_kind = WIRE_FETCH;
         return fill_fetch(m, bytes);
     }
-    if (peer->out.active && m->parked && m->self.position == m->turn.position) {
-        *ret_kind = WIRE_STATE;
-        return transfer_fill(&peer->out, &m->config.state, &m->turn.tag, bytes);
-    }
     return 0;
 }
 
 bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_message)
 {
-    if (wire_tag_compare(&m->exchange.tag, &m->turn.tag) != 0 || m->turn.tag.turn == 0)
-        return false;
+    bool exchanges = wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
+    if (m->turn.tag.turn == 0) return false;
     for (uint32_t i = 0; i < m->peer_count; i++) {
-        const struct member_peer *peer = &m->peer[i];
+        struct member_peer *peer = &m->peer[i];
         if (peer->id != id || !peer->connected || !peer->knows_status) continue;
         if (wire_tag_compare(&peer->status.turn, &m->turn.tag) != 0) return false;
+        if (peer->out.active && m->parked && m->self.position == m->turn.position)
+            return transfer_next(&peer->out, &m->config.state, &m->turn.tag, ret_message);
+        if (!exchanges) return false;
         for (uint32_t k = 0; k < m->turn.member_count; k++)
             if (m->turn.member[k] == id) return exchange_next(&m->exchange, k, ret_message);
     }

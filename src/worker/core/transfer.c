@@ -2,7 +2,8 @@
 #include "core/assert.h"
 #include <string.h>
 
-enum { STATE_HEADER_BYTES = 16 + 8 + 8 + 8 };
+/* In place of a turn's number, which is never so large (WIRE_TURN_MAX). */
+#define STATE_MARK UINT64_C(0xfe5a7e57a7e57a7e)
 
 static uint64_t stir(uint64_t lane, uint64_t word)
 {
@@ -15,9 +16,24 @@ static void hash_init(struct transfer_hash *hash)
     *hash = (struct transfer_hash){.lane = {1, 2, 3, 4}};
 }
 
+/* Whole rounds of all lanes. Returns the bytes done. */
+static uint64_t hash_rounds(struct transfer_hash *hash, const uint8_t *bytes, uint64_t count)
+{
+    uint64_t lane[4], word[4], i = 0;
+    if (hash->count_bytes % sizeof word != 0) return 0;
+    memcpy(lane, hash->lane, sizeof lane);
+    for (; count - i >= sizeof word; i += sizeof word) {
+        memcpy(word, bytes + i, sizeof word);
+        for (int k = 0; k < 4; k++) lane[k] = stir(lane[k], word[k]);
+    }
+    memcpy(hash->lane, lane, sizeof lane);
+    hash->count_bytes += i;
+    return i;
+}
+
 static void hash_add(struct transfer_hash *hash, const uint8_t *bytes, uint64_t count)
 {
-    for (uint64_t i = 0; i < count;) {
+    for (uint64_t i = hash_rounds(hash, bytes, count); i < count;) {
         uint64_t at = hash->count_bytes % 8, lane = hash->count_bytes / 8 % 4, word;
         if (at == 0 && count - i >= 8) {
             memcpy(&word, bytes + i, 8);
@@ -55,64 +71,84 @@ void transfer_receive(struct transfer_in *in)
     hash_init(&in->hash);
 }
 
-/* Copies bytes [offset, offset + count) of the state out of or into its segments. */
-static void copy_range(const struct transfer_state *state, uint64_t offset, uint64_t count,
-                       uint8_t *bytes, bool into_state)
+/* Spans over bytes [offset, offset + count) of the state. Returns how many bytes they hold: fewer
+ * where the segments are too many for one message. */
+static uint64_t find_spans(const struct transfer_state *state, uint64_t offset, uint64_t count,
+                           struct exchange_message *message)
 {
-    uint64_t first = 0;
-    for (uint32_t i = 0; i < state->segment_count && count > 0; i++) {
+    uint64_t first = 0, found = 0;
+    message->span_count = 0;
+    for (uint32_t i = 0; i < state->segment_count && found < count; i++) {
         const struct transfer_segment *segment = &state->segment[i];
-        uint64_t inside = offset - first; /* meaningful once offset lies in this segment */
+        uint64_t inside = offset + found - first; /* meaningful once it lies in this segment */
         first += segment->count;
-        if (offset >= first) continue;
-        uint64_t part = segment->count - inside < count ? segment->count - inside : count;
-        if (into_state)
-            memcpy(segment->bytes + inside, bytes, part);
-        else
-            memcpy(bytes, segment->bytes + inside, part);
-        offset += part;
-        bytes += part;
-        count -= part;
+        if (offset + found >= first) continue;
+        if (message->span_count == EXCHANGE_SPANS_MAX) break;
+        uint64_t left = segment->count - inside, part = left < count - found ? left : count - found;
+        message->span[message->span_count++] = (struct span){segment->bytes + inside, part};
+        found += part;
     }
-    ASSERT(count == 0);
+    return found;
 }
 
-size_t transfer_fill(struct transfer_out *out, const struct transfer_state *state,
-                     const struct wire_tag *tag, uint8_t *bytes)
+bool transfer_next(struct transfer_out *out, const struct transfer_state *state,
+                   const struct wire_tag *tag, struct exchange_message *message)
 {
-    if (!out->active) return 0;
+    if (!out->active) return false;
     uint64_t left = state->total_bytes - out->offset;
     uint64_t count = left < WIRE_STATE_PIECE_BYTES ? left : WIRE_STATE_PIECE_BYTES;
-    uint8_t *data = bytes + STATE_HEADER_BYTES;
-    copy_range(state, out->offset, count, data, false);
-    hash_add(&out->hash, data, count);
-    struct wire_cursor cursor = {.at = bytes, .end = bytes + WIRE_PAYLOAD_MAX};
+    count = find_spans(state, out->offset, count, message);
+    for (uint32_t i = 0; i < message->span_count; i++)
+        hash_add(&out->hash, message->span[i].bytes, message->span[i].count);
+    struct wire_cursor cursor = {.at = message->header,
+                                 .end = message->header + sizeof message->header};
+    memset(message->header, 0, sizeof message->header);
+    wire_write_u64(&cursor, STATE_MARK);
     wire_write_tag(&cursor, tag);
     wire_write_u64(&cursor, out->offset);
     wire_write_u64(&cursor, state->total_bytes);
     wire_write_u64(&cursor, count == left ? hash_end(&out->hash) : 0);
+    message->tag = *tag;
+    message->payload_bytes = count;
     out->offset += count;
     out->active = count < left;
-    return STATE_HEADER_BYTES + count;
+    return true;
+}
+
+bool transfer_is_state(const uint8_t *header, struct wire_tag *ret_tag)
+{
+    struct wire_cursor cursor = wire_reader(header, EXCHANGE_HEADER_BYTES);
+    if (wire_read_u64(&cursor) != STATE_MARK) return false;
+    *ret_tag = wire_read_tag(&cursor);
+    return true;
+}
+
+static void place(const struct transfer_state *state, const uint8_t *from)
+{
+    for (uint32_t i = 0; i < state->segment_count; i++) {
+        const struct transfer_segment *segment = &state->segment[i];
+        if (segment->count > 0) memcpy(segment->bytes, from, segment->count);
+        from += segment->count;
+    }
 }
 
 enum transfer_result transfer_take(struct transfer_in *in, const struct transfer_state *state,
-                                   const uint8_t *bytes, size_t count)
+                                   const uint8_t *header, const uint8_t *payload, size_t count)
 {
-    struct wire_cursor cursor = wire_reader(bytes, count);
-    (void)wire_read_tag(&cursor); /* the caller has compared it */
+    struct wire_cursor cursor = wire_reader(header, EXCHANGE_HEADER_BYTES);
+    (void)wire_read_u64(&cursor); /* the mark, and */
+    (void)wire_read_tag(&cursor); /* the tag: the caller has compared both */
     uint64_t offset = wire_read_u64(&cursor), total = wire_read_u64(&cursor);
     uint64_t hash = wire_read_u64(&cursor);
-    uint64_t data_count = (uint64_t)(cursor.end - cursor.at);
-    if (cursor.failed || !in->active || offset != in->offset || total != state->total_bytes ||
-        data_count > total - offset || (data_count == 0 && total > 0))
+    if (!in->active || offset != in->offset || total != state->total_bytes ||
+        count > total - offset || (count == 0 && total > 0))
         return TRANSFER_BAD;
-    if (data_count > 0) memcpy(in->shadow + offset, cursor.at, data_count);
-    hash_add(&in->hash, cursor.at, data_count);
-    in->offset += data_count;
+    if (count > 0) memcpy(in->shadow + offset, payload, count);
+    hash_add(&in->hash, payload, count);
+    in->offset += count;
     if (in->offset < total) return TRANSFER_MORE;
     in->active = false;
     if (hash_end(&in->hash) != hash) return TRANSFER_BAD;
-    copy_range(state, 0, total, in->shadow, true);
+    place(state, in->shadow);
     return TRANSFER_DONE;
 }

@@ -3,12 +3,14 @@
  * Role       Pure. State is a list of memory segments seen as one run of bytes: weights, then
  *            scales. The receiver fills a shadow first and copies it over only when the hash at the
  *            end agrees, so a source that dies half way costs nothing.
- * Wire       STATE: tag, offset, total, hash (of all bytes, in the last piece, else 0), bytes.
+ * Messages   As those of the exchange (span.h), over the same links: a header with a mark of its
+ *            own, tag, offset, total and hash (of all bytes, in the last piece, else 0); the bytes
+ *            leave from where they lie.
  */
 #ifndef SHOAL_WORKER_CORE_TRANSFER_H
 #define SHOAL_WORKER_CORE_TRANSFER_H
 
-#include "worker/core/wire.h"
+#include "worker/core/span.h"
 
 struct transfer_segment {
     uint8_t *bytes;
@@ -43,13 +45,15 @@ struct transfer_in {
 void transfer_send(struct transfer_out *out);
 void transfer_receive(struct transfer_in *in);
 
-/* Next payload, 0: all sent. */
-size_t transfer_fill(struct transfer_out *out, const struct transfer_state *state,
-                     const struct wire_tag *tag, uint8_t *bytes);
+/* Next message; false: all were given. */
+bool transfer_next(struct transfer_out *out, const struct transfer_state *state,
+                   const struct wire_tag *tag, struct exchange_message *ret_message);
+/* Is this a header of state? Then it is for this tag. */
+bool transfer_is_state(const uint8_t *header, struct wire_tag *ret_tag);
 
 enum transfer_result { TRANSFER_BAD = 1, TRANSFER_MORE, TRANSFER_DONE };
-/* A payload of the right tag. DONE: the state is in place. BAD: drop the peer. */
+/* A message of the right tag. DONE: the state is in place. BAD: drop the peer. */
 enum transfer_result transfer_take(struct transfer_in *in, const struct transfer_state *state,
-                                   const uint8_t *bytes, size_t count);
+                                   const uint8_t *header, const uint8_t *payload, size_t count);
 
 #endif

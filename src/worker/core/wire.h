@@ -16,7 +16,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 6,
+    WIRE_VERSION = 7,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -30,9 +30,8 @@ enum wire_kind {
     WIRE_HELLO = 1, /* first on a connection, both ways */
     WIRE_STATUS,    /* a level: the sender's whole state, on change and as heartbeat */
     WIRE_TURN,      /* leader's order to the group */
-    WIRE_DATA,      /* a message of the exchange: header, then payload (exchange.h) */
+    WIRE_DATA,      /* a message of the exchange or of state: header, then payload (span.h) */
     WIRE_FETCH,     /* target of a sync: send me the state */
-    WIRE_STATE,     /* a piece of it */
     WIRE_SHARD,     /* a shard is written, or failed */
     WIRE_VOUCH,     /* what the sender knows of another peer's life */
     WIRE_SUMMARY,   /* what the sender does, and for how long (recorder.h); with every beat */

@@ -11,6 +11,7 @@ import sys
 from types import TracebackType
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
+from . import _frames
 from ._library import Record, ShoalError, library
 
 COMPUTE, APPLY = 1, 2
@@ -191,6 +192,7 @@ class Job:
         self._handle = self._library.call.shoal_join(record.address(), error, len(error))
         if not self._handle:
             raise ShoalError(error.value.decode(errors="replace"))
+        _frames.offer()
         self._work = Record(self._library, "shoal_work")
         self._cells = {name: self._work.cell(name)
                        for name in ("kind", "step", "slot", "gradient", "loss")}

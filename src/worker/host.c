@@ -221,14 +221,32 @@ static size_t add_frames_of_program(size_t at)
     return at;
 }
 
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The handler itself, and what passed the signal on to it. */
+static int first_frame(void)
+{
+    char name[SYMBOL_BYTES];
+    for (int i = SKIP_FRAMES; i < watched.frame_count && i < 8; i++) {
+        symbol_name(watched.frame[i], name);
+        if (begins(name, "faulthandler_user+")) return i + 2;
+    }
+    return SKIP_FRAMES;
+}
+
 /* A return address lies behind its call: one byte before is inside of the calling line. */
 static size_t add_native_frames(size_t at)
 {
     char name[SYMBOL_BYTES];
-    for (int i = SKIP_FRAMES; i < watched.frame_count; i++) {
+    int first = first_frame();
+    for (int i = first; i < watched.frame_count; i++) {
         const uint8_t *address = watched.frame[i];
-        symbol_name(i == SKIP_FRAMES ? address : address - 1, name);
+        symbol_name(i == first ? address : address - 1, name);
         at = add_line(at, name);
+        if (begins(name, "main+") || begins(name, "Py_RunMain+")) break; /* the rest says nothing */
     }
     return at;
 }

@@ -268,6 +268,7 @@ static bool start(struct shoal *shoal, const struct shoal_options *options, stru
 struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, size_t error_bytes)
 {
     struct error error = {.text = "out of memory for the job"};
+    host_watch(); /* before the program puts its own handler on top */
     struct shoal *shoal = mem_zalloc(1, sizeof *shoal);
     if (shoal != NULL && start(shoal, options, &error)) return shoal;
     if (error_bytes > 0) snprintf(ret_error, error_bytes, "%s", error.text);

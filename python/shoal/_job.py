@@ -12,12 +12,13 @@ from types import TracebackType
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from . import _frames
-from ._library import Record, ShoalError, library
+from ._library import FIELDS, Record, ShoalError, library
 
 COMPUTE, APPLY = 1, 2
 RUNNING, DONE, LEFT, FAILED = range(4)
 PHASE_COMPUTE, PHASE_DATA = range(2)
 DIMS_MAX = 4
+CHECKPOINT_EVERY = {"never": 0xffffffff, "auto": 0xfffffffe}
 
 
 class JobEnded(Exception):
@@ -76,6 +77,12 @@ def _tensor_records(tensors: Sequence[Tensor]) -> Record:
         record.set(index, name=tensor.name.encode(), data=tensor.address, shape=shape,
                    dims=len(shape))
     return record
+
+
+def _checkpoint_every(word: str) -> int:
+    if word not in CHECKPOINT_EVERY:
+        raise ShoalError(f'checkpoint_every: "{word}"; give a number of steps, "auto" or "never"')
+    return CHECKPOINT_EVERY[word]
 
 
 class Slot:
@@ -154,6 +161,15 @@ class Step:
         """After the slots: the exact mean over all slots, one read-only view per parameter."""
         return self.job._gradient_views()
 
+    @property
+    def gradient_norm(self) -> float:
+        """After the slots: L2 norm of the mean gradient, the same bits whoever computed what."""
+        cell = self.job._cells.get("gradient_norm")
+        if cell is None:
+            raise ShoalError(f"{self.job._library.path} (version {self.job._library.version}) has "
+                             "no gradient_norm; use a newer library")
+        return float(cell.value)
+
     def commit(self) -> None:
         """The weights have been updated from ``gradient``; go on to the next step."""
         if self.committed:
@@ -182,6 +198,8 @@ class Job:
         self._kept = (_tensor_records(params), _tensor_records(state))
         record = Record(self._library, "shoal_options")
         directory = options.pop("checkpoint_dir", None)
+        if isinstance(options.get("checkpoint_every"), str):
+            options["checkpoint_every"] = _checkpoint_every(options["checkpoint_every"])
         record.set(params=self._kept[0].address(), param_count=len(self.params),
                    state=self._kept[1].address(), state_count=len(self.state),
                    samples_per_slot=samples_per_slot,
@@ -194,8 +212,8 @@ class Job:
             raise ShoalError(error.value.decode(errors="replace"))
         _frames.offer()
         self._work = Record(self._library, "shoal_work")
-        self._cells = {name: self._work.cell(name)
-                       for name in ("kind", "step", "slot", "gradient", "loss")}
+        self._cells = {name: self._work.cell(name) for name in FIELDS["shoal_work"]
+                       if name in self._library.rows["shoal_work"]}
         self._has_work = False
         self._views: Tuple[int, Dict[str, Any]] = (0, {})
 
@@ -346,7 +364,8 @@ def join(params: Mapping[str, Any], state: Optional[Mapping[str, Any]] = None, *
     slots     micro-batches per step, fixed for the life of the job; 0: SHOAL_SLOTS.
     steps     how many optimizer steps; 0: SHOAL_STEPS.
     seed      for Slot.random().
-    options   the other fields of struct shoal_options: checkpoint_dir, checkpoint_every,
+    options   the other fields of struct shoal_options: checkpoint_dir, checkpoint_every
+              (a number of steps, "auto" or "never"),
               tokens_per_sample, identity (a 64-bit hash of what else decides the bits), ...
 
     Example::

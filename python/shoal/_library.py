@@ -38,7 +38,7 @@ FIELDS: Dict[str, Dict[str, Any]] = {
         "identity": ctypes.c_uint64},
     "shoal_work": {
         "kind": ctypes.c_int, "step": ctypes.c_uint64, "slot": ctypes.c_uint32,
-        "gradient": ctypes.c_void_p, "loss": ctypes.c_float},
+        "gradient": ctypes.c_void_p, "loss": ctypes.c_float, "gradient_norm": ctypes.c_double},
 }
 
 
@@ -122,6 +122,7 @@ class Library:
         }
         optional = {  # of newer libraries
             "shoal_phase": (None, [job, ctypes.c_int]),
+            "shoal_ready": (None, [job, ctypes.c_uint64, ctypes.c_uint64]),
         }
         self.calls = {"shoal_version", "shoal_fields", *signatures, *optional}
         for name, (result, arguments) in {**signatures, **optional}.items():

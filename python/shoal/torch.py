@@ -12,13 +12,15 @@ See docs/python.md for what a script has to keep to, and for the limits.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import random as python_random
 import re
 import sys
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Union
 
 import torch
 
@@ -72,8 +74,10 @@ class Slot(_Slot):
     job: "Job"
 
     def backward(self, loss: torch.Tensor) -> None:
-        """loss.backward(), once, and submit: `loss` is the mean over the samples of the slot."""
-        loss.backward()
+        """loss.backward(), once, and submit: `loss` is the mean over the samples of the slot.
+        Gradients are on their way to the other workers while the rest is still being computed."""
+        with self.job._leaving_early():
+            loss.backward()
         self.submit(loss)
 
     def submit(self, loss: Union[torch.Tensor, float]) -> None:
@@ -85,6 +89,14 @@ class Step(_Step):
     """An optimizer step. After its slots every parameter's .grad is the mean over all slots."""
 
     job: "Job"
+
+    @property
+    def gradient_norm(self) -> float:
+        """After the slots: L2 norm of the mean gradient, the same bits whoever computed what."""
+        if not self.job._statistics:
+            return super().gradient_norm
+        count = sum(mirror.live.numel() for mirror in self.job._params)  # without the statistics
+        return float(self.job._flat[:count].double().norm())
 
     def commit(self, update: bool = True) -> None:
         """optimizer.step() and scheduler.step(), then on to the next step. With update=False the
@@ -156,7 +168,7 @@ class Job(_job.Job):
                  optimizer: Union[torch.optim.Optimizer, List[torch.optim.Optimizer]], *,
                  seed: int = 0, scheduler: Any = None, state: Optional[Mapping[str, Any]] = None,
                  reduce_buffers: Iterable[str] = (), identity: Any = None, stage: bool = False,
-                 **options: Any) -> None:
+                 early: bool = True, **options: Any) -> None:
         optimizers = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
         schedulers = scheduler if isinstance(scheduler, (list, tuple)) else [scheduler]
         self.model, self._stage, self._update = model, stage, True
@@ -190,6 +202,38 @@ class Job(_job.Job):
             [mirror.words() for mirror in self._others] +
             [words for one in self._optimizers for words in one.words()],
             seed=seed, identity=self._identity(seed, identity), **options)
+        self._early, self._gone = False, set()  # within backward(); parameters that have left
+        if early and not self._on_gpu and self._library.has("shoal_ready"):
+            self._watch()
+
+    def _watch(self) -> None:
+        """Hands each gradient over as soon as the backward pass has ended it."""
+        at = 0
+        for mirror in self._params:
+            count = mirror.live.numel()
+            if count > 0 and hasattr(mirror.live, "register_post_accumulate_grad_hook"):
+                mirror.live.register_post_accumulate_grad_hook(
+                    functools.partial(self._leave, mirror.name, at, count))
+            at += count
+
+    @contextlib.contextmanager
+    def _leaving_early(self) -> Iterator[None]:
+        self._early = True
+        try:
+            yield
+        finally:
+            self._early = False
+
+    def _leave(self, name: str, at: int, count: int, param: torch.Tensor) -> None:
+        if not self._early or param.grad is None or param.grad.layout != torch.strided:
+            return
+        if name in self._gone:
+            raise ShoalError(f"the gradient of {name} came in two pieces (reentrant activation "
+                             "checkpointing?); use shoal.torch.join(early=False)")
+        self._gone.add(name)
+        self._gradient_tensor()[at:at + count].view(param.shape).copy_(param.grad)
+        param.grad = None
+        self._library.call.shoal_ready(self._alive(), at, count)
 
     @staticmethod
     def _trained(optimizers: List[torch.optim.Optimizer],
@@ -258,6 +302,7 @@ class Job(_job.Job):
 
     def _slot_begins(self, slot: _job.Slot) -> None:
         seed_all(random(self.seed, slot.step, slot.index, 0))
+        self._gone.clear()
         for mirror in self._params:
             mirror.live.grad = None
 
@@ -339,7 +384,7 @@ def join(model: torch.nn.Module,
          optimizer: Union[torch.optim.Optimizer, List[torch.optim.Optimizer]], *, seed: int = 0,
          slots: int = 0, steps: int = 0, samples_per_slot: int = 1, scheduler: Any = None,
          state: Optional[Mapping[str, torch.Tensor]] = None, reduce_buffers: Iterable[str] = (),
-         identity: Any = None, stage: bool = False, **options: Any) -> Job:
+         identity: Any = None, stage: bool = False, early: bool = True, **options: Any) -> Job:
     """Joins the elastic job of this process with a model and its optimizer (or a list of them).
 
     seed            decides all random numbers of slots (dropout): torch, random and numpy are
@@ -352,8 +397,9 @@ def join(model: torch.nn.Module,
                     slots; those of batch normalisation are known.
     identity        anything with a stable repr that else decides the bits: the data's hash, ...
     stage           copy tensors through host memory even where they could be shared.
+    early           Slot.backward() hands gradients over while it goes on (PyTorch 2.1, CPU).
     options         as of shoal.join().
     """
     return Job(model, optimizer, seed=seed, slots=slots, steps=steps,
                samples_per_slot=samples_per_slot, scheduler=scheduler, state=state,
-               reduce_buffers=reduce_buffers, identity=identity, stage=stage, **options)
+               reduce_buffers=reduce_buffers, identity=identity, stage=stage, early=early, **options)

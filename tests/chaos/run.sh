@@ -39,6 +39,12 @@ outage() { # the server away for half a minute and for two, with and without the
     done
 }
 
+torch() { # the PyTorch examples under a server whose market kills machines
+    for program in lm finetune; do
+        tests/python/with_torch.sh tests/python/torch_run_test.py build $program 300 || [ $? = 77 ] || return 1
+    done
+}
+
 goodput() { # fails below the budgets
     build/bench/bench_goodput 64 60 | tee out/chaos/goodput.rows &&
         ! grep -o '"ratio": 0\.[0-9]*' out/chaos/goodput.rows
@@ -49,6 +55,7 @@ section alarms build/src/worker/worker_liveness_test 30000
 section kills build/tests/chaos/chaos_kills 32 180
 section goodput goodput
 section outage outage
+section torch torch
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -142,6 +142,7 @@ class BadInput(unittest.TestCase):
         self.refuse("slots: set shoal_options.slots or SHOAL_SLOTS", {"w": one}, slots=0)
         self.refuse("tensor w is given twice", {"w": one}, {"w": one})
         self.refuse('tensor name "a b": use', {"a b": one})
+        self.refuse('checkpoint_every: "often"; give', {"w": one}, checkpoint_every="often")
 
     def test_a_checkpoint_beyond_the_steps(self):
         with tempfile.TemporaryDirectory() as folder:

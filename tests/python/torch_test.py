@@ -220,6 +220,60 @@ class Optimizers(Case):
             self.assertLess((left - right).abs().max(), 1e-6)
 
 
+@unittest.skipUnless(hasattr(torch.Tensor, "register_post_accumulate_grad_hook"),
+                     f"SKIPPED: PyTorch {torch.__version__} has no hook for gradients that are ready")
+class Early(Case):
+    """Gradients that leave during the backward pass."""
+
+    def test_same_bits(self):
+        adam = lambda p: torch.optim.AdamW(p, lr=1e-2)  # noqa: E731
+        left = []
+        kept = shoal.torch.Job._leave
+
+        def watch(job, name, at, count, param):
+            kept(job, name, at, count, param)
+            left.append(name)
+
+        shoal.torch.Job._leave = watch
+        try:
+            early, _ = run(adam)
+        finally:
+            shoal.torch.Job._leave = kept
+        self.assertGreaterEqual(len(left), STEPS * SLOTS * 8)
+        self.assert_same(early, run(adam, early=False)[0])
+
+    def test_two_pieces_are_refused(self):
+        model = nn.Linear(2, 1)
+        with shoal.torch.join(model, torch.optim.SGD(model.parameters(), lr=0.1), slots=1,
+                              steps=1) as job:
+            for step in job.steps():
+                for slot in step:
+                    with self.assertRaisesRegex(shoal.ShoalError, "of weight came in two pieces|"
+                                                "of bias came in two pieces"):
+                        with job._leaving_early():
+                            for _ in range(2):
+                                model(torch.ones(1, 2)).sum().backward()
+                    break
+                break
+
+
+class Norm(Case):
+    def test_the_norm_is_that_of_the_mean(self):
+        def norms(net):
+            model = net
+            with shoal.torch.join(model, torch.optim.SGD(model.parameters(), lr=0.1), slots=2,
+                                  steps=1) as job:
+                for step in job.steps():
+                    for slot in step:
+                        slot.backward(model(torch.ones(2, 6) * torch.tensor([[1.], [2.]])).square().mean())
+                    wanted = torch.cat([p.grad.reshape(-1) for p in model.parameters()]).double().norm()
+                    self.assertAlmostEqual(step.gradient_norm, float(wanted), places=12)
+                    step.commit()
+
+        norms(nn.Linear(6, 300))
+        norms(nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)))
+
+
 class Statistics(Case):
     def test_batch_norm_does_not_depend_on_the_order_of_slots(self):
         """The buffers move by the mean over slots of what each slot would have done."""

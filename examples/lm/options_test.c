@@ -3,7 +3,7 @@
 #include "test_kit.h"
 #include <string.h>
 
-enum { WORDS_MAX = 16 };
+enum { WORDS_MAX = 32 };
 
 /* Splits at blanks, as a shell would. */
 static enum options_result parse(const char *line, struct lm_options *ret_options,

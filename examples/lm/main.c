@@ -81,6 +81,7 @@ static void print_progress(struct run *run, const struct shoal_work *work)
     run->last_us = now_us;
 }
 
+/* Once the step that evaluated is over, here and everywhere. */
 static void print_evaluation(struct run *run)
 {
     if (!run->eval_to_say) return;
@@ -117,17 +118,18 @@ static void apply(struct run *run, const struct shoal_work *work)
 {
     trainer_apply(run->trainer, work->step, work->gradient_norm, work->gradient);
     if (run->alone) print_progress(run, work);
-    print_evaluation(run);
 }
 
 static void loop(struct run *run)
 {
     struct shoal_work work;
-    while (shoal_next(run->job, &work))
+    while (shoal_next(run->job, &work)) {
+        if (work.step > run->eval_step) print_evaluation(run);
         if (work.kind == SHOAL_COMPUTE)
             compute(run, &work);
         else if (work.kind == SHOAL_APPLY)
             apply(run, &work);
+    }
 }
 
 static bool write_sample(const struct lm_options *options, const struct trainer *trainer,
@@ -145,6 +147,7 @@ static bool finish(struct run *run, struct error *ret_error)
 {
     const char *reason;
     bool all_done = shoal_ended(run->job, &reason) == SHOAL_DONE;
+    if (all_done) print_evaluation(run);
     if (shoal_close(run->job) != 0) return error_set(ret_error, "training did not finish");
     if (!all_done) return true; /* left as told */
     if (run->alone && run->options->eval_every > 0)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <shoal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,9 @@ const char options_help[] =
     "  --dropout X          share of activations that is dropped (0)\n"
     "  --seed N             of weights, order of the data, dropout and text (1)\n"
     "  --checkpoint DIR     where checkpoints go and are resumed from\n"
-    "  --checkpoint-every N steps between them\n"
+    "  --checkpoint-every N|auto|never   steps between them (auto: as often as pays; never: only "
+    "at\n"
+    "                       the end)\n"
     "  --report N           steps between progress lines when alone (10)\n"
     "  --sample N           write N tokens of text by the trained model at the end (0)\n"
     "  --generate N         write N tokens of text by the newest checkpoint in DIR and exit\n"
@@ -158,7 +161,7 @@ static bool parse_small(struct parse *parse, enum option_key key, const char *na
         {KEY_BATCH, &options->batch, 1, 1024},
         {KEY_PARTS, &options->parts, 1, SLOT_PARTS_MAX},
         {KEY_THREADS, &options->threads, 1, CREW_MAX},
-        {KEY_CHECKPOINT_EVERY, &options->checkpoint_every, 1, 1000000},
+        {KEY_CHECKPOINT_EVERY, &options->checkpoint_every, 1, 1000000}, /* or a word */
         {KEY_REPORT, &options->report_every, 1, 1000000},
         {KEY_SAMPLE, &options->sample_count, 1, 1000000},
         {KEY_GENERATE, &options->generate.count, 1, 1000000},
@@ -231,6 +234,11 @@ static bool parse_one(struct parse *parse, int key, int index, struct error *ret
     case KEY_PROMPT: options->generate.prompt = optarg; return true;
     case KEY_UNTIED: options->model.tied = false; return true;
     case KEY_TOKENIZER: return parse_tokenizer(parse, optarg, ret_error);
+    case KEY_CHECKPOINT_EVERY:
+        if (strcmp(optarg, "auto") != 0 && strcmp(optarg, "never") != 0) break;
+        options->checkpoint_every =
+            optarg[0] == 'a' ? SHOAL_CHECKPOINT_AUTO : SHOAL_CHECKPOINT_NEVER;
+        return true;
     case KEY_VOCAB: parse->vocabulary_given = true; break;
     case KEY_HELD_OUT: parse->held_out_given = true; break;
     case KEY_STEPS:

@@ -13,10 +13,10 @@ struct lm_options {
     uint32_t batch, parts, threads;
     struct adamw_options adamw;
     double dropout;
-    uint64_t seed, steps;   /* steps 0: SHOAL_STEPS of the environment */
-    uint32_t slots;         /* 0: SHOAL_SLOTS */
-    const char *checkpoint; /* NULL: SHOAL_CHECKPOINT_DIR */
-    uint32_t checkpoint_every;
+    uint64_t seed, steps;             /* steps 0: SHOAL_STEPS of the environment */
+    uint32_t slots;                   /* 0: SHOAL_SLOTS */
+    const char *checkpoint;           /* NULL: SHOAL_CHECKPOINT_DIR */
+    uint32_t checkpoint_every;        /* as in shoal_options */
     uint32_t report_every;            /* steps between progress lines */
     uint32_t sample_count;            /* tokens to write at the end */
     struct generate_options generate; /* count above 0: only write text by a checkpoint */

@@ -1,6 +1,7 @@
 /* What the command line takes, and the sentence for each thing it does not take. */
 #include "options.h"
 #include "test_kit.h"
+#include <shoal.h>
 #include <string.h>
 
 enum { WORDS_MAX = 32 };
@@ -63,6 +64,10 @@ static void test_all(void **state)
     assert_string_equal(options.checkpoint, "c");
     assert_int_equal(options.checkpoint_every, 20);
     assert_int_equal(options.report_every, 3);
+    assert_int_equal(parse("--data f --checkpoint-every never", &options, NULL), OPTIONS_RUN);
+    assert_true(options.checkpoint_every == SHOAL_CHECKPOINT_NEVER);
+    assert_int_equal(parse("--data f --checkpoint-every auto", &options, NULL), OPTIONS_RUN);
+    assert_true(options.checkpoint_every == SHOAL_CHECKPOINT_AUTO);
 }
 
 static void test_learning_and_text(void **state)

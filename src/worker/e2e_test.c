@@ -389,20 +389,19 @@ static void a_wrong_token_is_refused(void **state)
     serve_until(&agent, STEPS, 120000);
 }
 
-/* Nor does a peer of another run get in, and the log says which two did not match. */
-static void another_identity_is_refused(void **state)
+/* Two workers, then a third with `setting`: it is not let in, and the log has the sentence. */
+static void check_refused(const char *setting, const char *other, const char *sentence)
 {
-    (void)state;
     static struct agent agent;
     char log[64], text[8192];
     snprintf(log, sizeof log, "e2e-log-%ld", (long)getpid());
     agent_init(&agent);
     agent.may_stall = true;
     agent.log = log;
-    agent.extra[2] = "E2E_IDENTITY=1a";
+    agent.extra[2] = setting;
     start_worker(&agent);
     start_worker(&agent);
-    agent.extra[2] = "E2E_IDENTITY=2b";
+    agent.extra[2] = other;
     start_worker(&agent);
     serve_until(&agent, STEPS, 1500);
     assert_int_equal(agent.last_step, -1);
@@ -413,7 +412,22 @@ static void another_identity_is_refused(void **state)
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
     assert_int_equal(remove(log), 0);
-    assert_non_null(strstr(text, "it has identity 000000000000002b, this worker 000000000000001a"));
+    assert_non_null(strstr(text, sentence));
+}
+
+/* Nor does a peer of another run get in, and the log says which two did not match. */
+static void another_identity_is_refused(void **state)
+{
+    (void)state;
+    check_refused("E2E_IDENTITY=1a", "E2E_IDENTITY=2b",
+                  "it has identity 000000000000002b, this worker 000000000000001a");
+}
+
+static void another_tensor_is_named(void **state)
+{
+    (void)state;
+    check_refused("E2E_IDENTITY=1a", "E2E_ELEMENTS=99",
+                  "it has another tensor where this worker's tensor 1 is b [99993]");
 }
 
 int main(int argc, char **argv)
@@ -428,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(links_of_several_kinds_in_one_group),
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_identity_is_refused),
+        cmocka_unit_test(another_tensor_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,6 +207,61 @@ static uint64_t model_of(const struct job *job)
     return hash;
 }
 
+static_assert(JOB_TENSORS_MAX * 4 + 1024 <= WIRE_PAYLOAD_MAX, "all marks fit a hello");
+
+static bool mark_tensors(struct job *job, struct error *ret_error)
+{
+    job->marks = mem_alloc((size_t)job->tensor_count * 4);
+    if (job->marks == NULL) return error_set(ret_error, "out of memory for the tensor list");
+    for (uint32_t i = 0; i < job->tensor_count; i++) {
+        const struct job_tensor *tensor = &job->tensors[i];
+        uint64_t hash = XXH3_64bits_withSeed(tensor->name, strlen(tensor->name), tensor->dims);
+        hash = XXH3_64bits_withSeed(tensor->shape, tensor->dims * sizeof tensor->shape[0],
+                                    hash + tensor->is_param);
+        memcpy(job->marks + (size_t)i * 4, &hash, 4);
+    }
+    return true;
+}
+
+static void describe(const struct job_tensor *tensor, char *text, size_t bytes)
+{
+    int at = snprintf(text, bytes, "%s [", tensor->name);
+    for (uint32_t d = 0; d < tensor->dims && at > 0 && (size_t)at < bytes; d++)
+        at += snprintf(text + at, bytes - (size_t)at, d == 0 ? "%llu" : ", %llu",
+                       (unsigned long long)tensor->shape[d]);
+    if (at > 0 && (size_t)at < bytes) (void)snprintf(text + at, bytes - (size_t)at, "]");
+}
+
+void job_difference(const struct job *job, const struct wire_hello *theirs, char *ret_text,
+                    size_t text_bytes)
+{
+    static const char cure[] = "run the same program with the same options";
+    char name[JOB_NAME_BYTES + 100];
+    uint32_t same = 0;
+    while (same < job->tensor_count && same < theirs->tensor_count &&
+           memcmp(job->marks + (size_t)same * 4, theirs->tensor_marks + (size_t)same * 4, 4) == 0)
+        same++;
+    if (same < job->tensor_count) {
+        describe(&job->tensors[same], name, sizeof name);
+        (void)snprintf(ret_text, text_bytes,
+                       "has %s tensor where this worker's tensor %u is %s; %s",
+                       same < theirs->tensor_count ? "another" : "no", same, name, cure);
+    } else if (same < theirs->tensor_count) {
+        describe(&job->tensors[same - 1], name, sizeof name);
+        (void)snprintf(ret_text, text_bytes, "has %u more tensors behind %s, the last one here; %s",
+                       theirs->tensor_count - same, name, cure);
+    } else if (theirs->slots != job->slots) {
+        (void)snprintf(ret_text, text_bytes, "has %u slots, this worker %u; %s", theirs->slots,
+                       job->slots, cure);
+    } else if (theirs->samples_per_slot != job->samples_per_slot) {
+        (void)snprintf(ret_text, text_bytes, "has %u samples a slot, this worker %u; %s",
+                       theirs->samples_per_slot, job->samples_per_slot, cure);
+    } else {
+        (void)snprintf(ret_text, text_bytes, "trains for %llu steps, this worker for %llu; %s",
+                       (unsigned long long)theirs->steps, (unsigned long long)job->steps, cure);
+    }
+}
+
 static uint64_t plan_of(const struct job *job)
 {
     const uint64_t words[] = {job->slots, job->samples_per_slot, job->steps};
@@ -217,7 +272,8 @@ bool job_init(struct job *job, const struct shoal_options *options, struct error
 {
     *job = (struct job){0};
     if (read_counts(job, options, ret_error) && read_texts(job, options, ret_error) &&
-        copy_tensors(job, options, ret_error) && make_layout(job, ret_error)) {
+        copy_tensors(job, options, ret_error) && make_layout(job, ret_error) &&
+        mark_tensors(job, ret_error)) {
         job->identity = options->identity;
         job->model = model_of(job);
         job->plan = plan_of(job);
@@ -230,6 +286,7 @@ bool job_init(struct job *job, const struct shoal_options *options, struct error
 void job_free(struct job *job)
 {
     mem_free(job->tensors);
+    mem_free(job->marks);
     mem_free(job->checkpoint_dir);
     mem_free(job->layout.start);
     mem_free(job->layout.tensor_block);

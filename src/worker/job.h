@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "shoal.h"
 #include "worker/core/layout.h"
+#include "worker/core/wire.h"
 #include <stddef.h>
 
 enum { JOB_NAME_BYTES = 128, JOB_TENSORS_MAX = 65536, JOB_TOKEN_BYTES = 128 };
@@ -39,6 +40,7 @@ struct job {
     uint64_t weight_count;   /* elements of params and state */
     uint64_t identity;       /* given by the program, see shoal.h; 0: none */
     uint64_t model;          /* hash over names and shapes of the tensors */
+    uint8_t *marks;          /* [tensors][4] of name and shape, for peers */
     uint64_t plan;           /* model, slots, samples per slot, steps: peers must agree */
     struct layout layout;    /* of the gradient with the loss */
     char token[JOB_TOKEN_BYTES];
@@ -52,6 +54,11 @@ void job_free(struct job *job);
 /* A whole number of the environment, 0 .. maximum; not set: *value stays. */
 bool job_read_number(const char *name, uint64_t maximum, uint64_t *value,
                      struct error *ret_error) WARN_UNUSED;
+
+/* What a peer's job has that this one has not, as the end of a sentence about it: the first tensor
+ * that differs by its name here, or slots, samples or steps. */
+void job_difference(const struct job *job, const struct wire_hello *theirs, char *ret_text,
+                    size_t text_bytes);
 
 /* SHA-256 over all weights in order as little-endian float32; text[65]. */
 void job_weights_sha256(const struct job *job, char text[65]);

@@ -314,22 +314,23 @@ static bool greet(struct net *net, struct conn *conn)
 {
     const struct wire_hello *ours = &net->options.hello;
     struct wire_hello hello;
-    char other[160];
+    char other[512];
     const char *why = NULL;
     if (!conn_read_hello(conn, &hello) || hello.version != ours->version)
         why = "speaks another version";
     else if (!conn_token_matches(&hello, ours) || hello.job != ours->job)
         why = "shows a wrong token or job";
-    else if (hello.identity != ours->identity) {
+    else if (hello.plan != ours->plan) { /* before the identity, which then differs as well */
+        net->options.tell_difference(net->options.self, &hello, other, sizeof other);
+        why = other;
+    } else if (hello.identity != ours->identity) {
         snprintf(other, sizeof other,
                  "has identity %016" PRIx64 ", this worker %016" PRIx64
                  "; run the same program with the same options and data",
                  hello.identity, ours->identity);
         why = other;
-    } else if (hello.plan != ours->plan)
-        why = "has other tensors, slots or steps; run the same program with the same options";
-    else if (hello.worker == 0 || hello.worker == ours->worker ||
-             (conn->dialled && hello.worker != conn->worker))
+    } else if (hello.worker == 0 || hello.worker == ours->worker ||
+               (conn->dialled && hello.worker != conn->worker))
         why = "has an unexpected worker id";
     if (why != NULL) {
         if (!net->said_refused)

@@ -31,6 +31,9 @@ struct net_options {
     void (*on_agent_gone)(void *self);
     void (*on_change)(void *self); /* after every round of events: look at the machine */
     bool (*wants_to_leave)(void *self);
+    /* A peer's plan is not ours: what differs, to follow "it". */
+    void (*tell_difference)(void *self, const struct wire_hello *theirs, char *ret_text,
+                            size_t text_bytes);
 };
 
 struct net;

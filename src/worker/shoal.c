@@ -141,6 +141,13 @@ static void on_change(void *self)
     if (wake && shoal->net != NULL) net_interrupt(shoal->net);
 }
 
+static void tell_difference(void *self, const struct wire_hello *theirs, char *ret_text,
+                            size_t text_bytes)
+{
+    const struct shoal *shoal = self;
+    job_difference(&shoal->job, theirs, ret_text, text_bytes);
+}
+
 static bool wants_to_leave(void *self)
 {
     const struct shoal *shoal = self;
@@ -210,7 +217,12 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
                   .job = shoal->job.job_id,
                   .worker = shoal->job.worker_id,
                   .plan = shoal->job.plan,
-                  .identity = shoal->job.identity},
+                  .identity = shoal->job.identity,
+                  .steps = shoal->job.steps,
+                  .slots = shoal->job.slots,
+                  .samples_per_slot = shoal->job.samples_per_slot,
+                  .tensor_count = shoal->job.tensor_count,
+                  .tensor_marks = shoal->job.marks},
         .listen = listen == NULL || listen[0] == '\0' ? "127.0.0.1" : listen,
         .door = {.listen = listen == NULL || listen[0] == 0 ? "127.0.0.1" : listen,
                  .worker = shoal->job.worker_id,
@@ -224,6 +236,7 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
         .on_agent_gone = on_agent_gone,
         .on_change = on_change,
         .wants_to_leave = wants_to_leave,
+        .tell_difference = tell_difference,
     };
     memcpy(options.hello.token, shoal->job.token, sizeof options.hello.token);
     (void)pthread_mutex_lock(&shoal->lock);

@@ -153,6 +153,11 @@ size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello)
     wire_write(&cursor, hello->token, sizeof hello->token);
     wire_write_u64(&cursor, hello->key);
     write_place(&cursor, &hello->place);
+    wire_write_u64(&cursor, hello->steps);
+    wire_write_u32(&cursor, hello->slots);
+    wire_write_u32(&cursor, hello->samples_per_slot);
+    wire_write_u32(&cursor, hello->tensor_count);
+    wire_write(&cursor, hello->tensor_marks, (size_t)hello->tensor_count * 4);
     return (size_t)(cursor.at - bytes);
 }
 
@@ -166,7 +171,13 @@ bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_h
     hello.identity = wire_read_u64(&cursor);
     const uint8_t *token = wire_read(&cursor, sizeof hello.token);
     hello.key = wire_read_u64(&cursor);
-    if (!read_place(&cursor, &hello.place) || !ended_well(&cursor)) return false;
+    if (!read_place(&cursor, &hello.place)) return false;
+    hello.steps = wire_read_u64(&cursor);
+    hello.slots = wire_read_u32(&cursor);
+    hello.samples_per_slot = wire_read_u32(&cursor);
+    hello.tensor_count = wire_read_u32(&cursor);
+    hello.tensor_marks = wire_read(&cursor, (size_t)hello.tensor_count * 4);
+    if (!ended_well(&cursor)) return false;
     memcpy(hello.token, token, sizeof hello.token);
     *ret_hello = hello;
     return true;

@@ -59,6 +59,9 @@ struct wire_hello {
     uint32_t version;
     uint64_t job, worker;
     uint64_t plan, identity; /* of struct job: both must agree */
+    uint64_t steps;          /* what plan is a hash of, to say what differs: */
+    uint32_t slots, samples_per_slot, tensor_count;
+    const uint8_t *tensor_marks; /* 4 bytes a tensor, of its name and shape; borrowed */
     char token[WIRE_TOKEN_BYTES];
     uint64_t key; /* random, anew for each connection; that of the dialling side names the link */
     struct wire_place place;

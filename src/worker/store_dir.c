@@ -1,5 +1,6 @@
 /* A folder as a store. An object is written under a temporary name beside its own, synced, renamed,
- * and its folder synced; the folder above too, since it may have got a new entry.
+ * and its folder synced. A new folder is synced into the one above it when it is made, and once more
+ * when a small object (a manifest) is put: whoever made it may have died in between.
  *
  * Temporary names begin with ".tmp-" and are unique per process and writer. What a crash leaves of
  * them is listed as unfinished.
@@ -184,15 +185,12 @@ static void drop(struct dir_writer *writer)
     mem_free(writer);
 }
 
-/* Both folders, inner first: the outer one may have got the inner one as a new entry. */
-static int sync_folders(const struct dir_writer *writer)
+static int sync_folder_of(const struct dir_writer *writer)
 {
     const struct disk *disk = writer->dir->disk;
     char folder[PATH_BYTES];
     folder_of(writer->path, folder);
-    int failed = disk->sync_folder(disk->self, folder);
-    if (failed != 0 || strcmp(folder, writer->dir->path) == 0) return failed;
-    return disk->sync_folder(disk->self, writer->dir->path);
+    return disk->sync_folder(disk->self, folder);
 }
 
 /* 0, EEXIST (only_new), or why it failed; the writer is gone afterwards. */
@@ -210,7 +208,7 @@ static int finish(struct dir_writer *writer, bool only_new)
         drop(writer);
         return failed;
     }
-    failed = sync_folders(writer);
+    failed = sync_folder_of(writer);
     mem_free(writer);
     return failed;
 }
@@ -237,10 +235,12 @@ static enum store_put put_if_absent(void *self, const char *name, const void *by
     char path[PATH_BYTES];
     memcpy(path, writer->path, sizeof path);
     int failed = writer->dir->disk->write_at(writer->file, 0, bytes, count);
+    struct dir *dir = self;
     if (failed == 0)
         failed = finish(writer, true);
     else
         drop(writer);
+    if (failed == 0) failed = dir->disk->sync_folder(dir->disk->self, dir->path);
     if (failed == 0) return STORE_PUT_DONE;
     (void)error_set(ret_error, "%s: cannot write: %s", path, error_errno(failed));
     return failed == EEXIST ? STORE_PUT_EXISTS : STORE_PUT_FAILED;

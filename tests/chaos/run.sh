@@ -50,12 +50,20 @@ goodput() { # fails below the budgets
         ! grep -o '"ratio": 0\.[0-9]*' out/chaos/goodput.rows
 }
 
+ckpt() { # power cuts and failing calls, two seeds apart at a time
+    build/src/worker/worker_ckpt_crash_test 50000 1 >out/chaos/ckpt.1 &
+    first=$!
+    build/src/worker/worker_ckpt_crash_test 50000 100001 && wait $first && cat out/chaos/ckpt.1
+}
+
 section membership build/src/worker/worker_member_sim_test 1 10000
 section alarms build/src/worker/worker_liveness_test 30000
 section kills build/tests/chaos/chaos_kills 32 180
 section goodput goodput
 section outage outage
 section torch torch
+section ckpt ckpt
+section ckpt_reshard build/src/worker/worker_ckpt_reshard_test 5000
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -27,6 +27,15 @@
  * Shapes     gradient: all params concatenated in the order given, row-major, float32.
  * Errors     shoal_join() returns NULL and a sentence. Later faults end the loop; shoal_close()
  *            tells.
+ * Moments    Optimizer state with the shape of the params (two for Adam) can be left to the library:
+ *            moment_count > 0. It is then sharded over the workers in proportion to their memory,
+ *            each shard with a mirror elsewhere, and SHOAL_APPLY comes for ranges of one tensor, a
+ *            few times a step, on some workers for a range and not on others:
+ *                for (uint64_t i = 0; i < work.count; i++) // new weights in place
+ *                    adam(&work.weights[i], work.gradient[i], &work.moment[0][i], ...);
+ *            The result must depend on element, step and arguments alone: not on where a range
+ *            begins or ends, or on other elements. All is zero before the first step. The params
+ *            themselves change inside shoal_next(), once all workers have all new weights.
  * Identity   A checkpoint is resumed only by the run it belongs to, and peers must be of one run:
  *            tensors, slots, samples_per_slot and options.identity must agree. Give as identity a
  *            hash of everything else that decides the bits: seed, learning rate, steps if the
@@ -46,7 +55,7 @@
 extern "C" {
 #endif
 
-enum { SHOAL_SLOTS_MAX = 1024, SHOAL_DIMS_MAX = 4 };
+enum { SHOAL_SLOTS_MAX = 1024, SHOAL_DIMS_MAX = 4, SHOAL_MOMENTS_MAX = 4 };
 enum { SHOAL_VERSION_MAJOR = 0, SHOAL_VERSION_MINOR = 1, SHOAL_VERSION_PATCH = 0 };
 
 struct shoal_tensor {
@@ -69,7 +78,9 @@ struct shoal_options {
     /* Steps, or SHOAL_CHECKPOINT_AUTO, or _NEVER (then only at the end, and when all leave). 0:
      * SHOAL_CHECKPOINT_EVERY (a number, auto, never; 0 is never); unset: auto. */
     uint32_t checkpoint_every;
-    uint64_t identity; /* hash of what decides the bits besides (step, slot); 0: none */
+    uint64_t identity;     /* hash of what decides the bits besides (step, slot); 0: none */
+    uint32_t moment_count; /* 0 .. SHOAL_MOMENTS_MAX; not together with state */
+    const char *const *moment_names; /* for checkpoints: "exp_avg" */
 };
 
 /* AUTO: as often as pays, from what checkpoints cost and how often workers are lost, both measured
@@ -86,6 +97,13 @@ struct shoal_work {
     float *gradient; /* COMPUTE: write here, zeroed before. APPLY: mean over slots, read only */
     float loss;      /* APPLY: mean loss over slots */
     double gradient_norm; /* APPLY: L2 norm of the mean gradient, the same bits everywhere */
+    /* APPLY with moments: elements [first, first + count) of params[tensor]; the pointers are to
+     * element `first`. */
+    uint32_t tensor;
+    uint64_t first, count;
+    float *weights; /* the old ones; the new ones are to be written here */
+    float *moment[SHOAL_MOMENTS_MAX];
+    uint8_t last; /* no more ranges in this step, on this worker */
 };
 
 struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, size_t error_bytes);

@@ -30,6 +30,8 @@ static const struct shoal_field fields[] = {
     FIELD(shoal_options, checkpoint_dir),
     FIELD(shoal_options, checkpoint_every),
     FIELD(shoal_options, identity),
+    FIELD(shoal_options, moment_count),
+    FIELD(shoal_options, moment_names),
     STRUCT(shoal_work),
     FIELD(shoal_work, kind),
     FIELD(shoal_work, step),
@@ -37,6 +39,12 @@ static const struct shoal_field fields[] = {
     FIELD(shoal_work, gradient),
     FIELD(shoal_work, loss),
     FIELD(shoal_work, gradient_norm),
+    FIELD(shoal_work, tensor),
+    FIELD(shoal_work, first),
+    FIELD(shoal_work, count),
+    FIELD(shoal_work, weights),
+    FIELD(shoal_work, moment),
+    FIELD(shoal_work, last),
 };
 
 uint32_t shoal_version(void)

@@ -1,5 +1,6 @@
 #include "worker/ckpt_manifest.h"
 #include "base/mem.h"
+#include "core/assert.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -328,7 +329,8 @@ bool ckpt_manifest_format(const struct ckpt_manifest *manifest, char **ret_text,
 bool ckpt_tensors_of(const struct job *job, struct ckpt_tensor **ret_tensor, uint32_t *ret_count,
                      struct error *ret_error)
 {
-    struct ckpt_tensor *tensor = mem_zalloc((size_t)job->tensor_count + 1, sizeof *tensor);
+    uint32_t count = job->tensor_count + job->moment_count * job->param_count + 1;
+    struct ckpt_tensor *tensor = mem_zalloc(count, sizeof *tensor);
     if (tensor == NULL) return error_set(ret_error, "out of memory for the tensors");
     for (uint32_t i = 0; i < job->tensor_count; i++) {
         const struct job_tensor *from = &job->tensors[i];
@@ -338,13 +340,22 @@ bool ckpt_tensors_of(const struct job *job, struct ckpt_tensor **ret_tensor, uin
         memcpy(tensor[i].shape, from->shape, sizeof from->shape);
         snprintf(tensor[i].kind, sizeof tensor[i].kind, "%s", from->is_param ? "param" : "state");
     }
-    tensor[job->tensor_count] = (struct ckpt_tensor){.name = "shoal.scales",
-                                                     .kind = "scales",
-                                                     .shape = {job->layout.block_count},
-                                                     .elements = job->layout.block_count,
-                                                     .dims = 1,
-                                                     .unit_bytes = sizeof(int16_t)};
+    for (uint32_t i = job->tensor_count; i < count - 1; i++) {
+        uint32_t param = (i - job->tensor_count) % job->param_count;
+        tensor[i] = tensor[param];
+        snprintf(tensor[i].kind, sizeof tensor[i].kind, "moment");
+        int length = snprintf(tensor[i].name, sizeof tensor[i].name, "%s/%s",
+                              job->moment_name[(i - job->tensor_count) / job->param_count],
+                              tensor[param].name);
+        ASSERT(length < JOB_NAME_BYTES); /* job_init() has checked */
+    }
+    tensor[count - 1] = (struct ckpt_tensor){.name = "shoal.scales",
+                                             .kind = "scales",
+                                             .shape = {job->layout.block_count},
+                                             .elements = job->layout.block_count,
+                                             .dims = 1,
+                                             .unit_bytes = sizeof(int16_t)};
     *ret_tensor = tensor;
-    *ret_count = job->tensor_count + 1;
+    *ret_count = count;
     return true;
 }

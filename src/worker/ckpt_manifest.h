@@ -62,7 +62,8 @@ bool ckpt_manifest_format(const struct ckpt_manifest *manifest, char **ret_text,
 bool ckpt_manifest_check(const struct ckpt_manifest *manifest, struct error *ret_error) WARN_UNUSED;
 const char *ckpt_dtype(const struct ckpt_tensor *tensor);
 
-/* The tensors of a job: params and state in their order, then the scales. No pieces yet. */
+/* The tensors of a job: params and state in their order, the moments of all params, one moment after
+ * the other ("exp_avg/w"), then the scales. No pieces yet. */
 bool ckpt_tensors_of(const struct job *job, struct ckpt_tensor **ret_tensor, uint32_t *ret_count,
                      struct error *ret_error) WARN_UNUSED;
 

@@ -162,14 +162,27 @@ bool ckpt_is_foreign(const struct ckpt_manifest *manifest, const struct job *job
     return why.text[0] != '\0';
 }
 
-static bool load_step(struct store *store, const struct ckpt_manifest *manifest, uint8_t *state,
-                      struct error *ret_error)
+/* Where a moment goes: see ckpt_tensors_of(). */
+static float *moment_place(const struct job *job, uint32_t tensor)
+{
+    uint32_t index = tensor - job->tensor_count, param = index % job->param_count;
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < param; i++) first += job->tensors[i].element_count;
+    return job->moment[index / job->param_count] + first;
+}
+
+static bool load_step(struct store *store, const struct ckpt_manifest *manifest,
+                      const struct job *job, uint8_t *state, struct error *ret_error)
 {
     struct ckpt_sink *sink = mem_zalloc(manifest->tensor_count, sizeof *sink);
     if (sink == NULL) return error_set(ret_error, "out of memory for loading a checkpoint");
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const struct ckpt_tensor *tensor = &manifest->tensor[i];
         sink[i] = (struct ckpt_sink){i, 0, tensor->elements, state};
+        if (strcmp(tensor->kind, "moment") == 0) {
+            sink[i].bytes = moment_place(job, i);
+            continue;
+        }
         state += tensor->elements * tensor->unit_bytes;
     }
     bool loaded =
@@ -189,7 +202,7 @@ static enum ckpt_load_result try_step(struct store *store, uint64_t step, const 
         return CKPT_NONE;
     }
     bool foreign = ckpt_is_foreign(&manifest, job, &error);
-    bool loaded = !foreign && load_step(store, &manifest, state, &error);
+    bool loaded = !foreign && load_step(store, &manifest, job, state, &error);
     ckpt_manifest_free(&manifest);
     if (foreign && !*said_foreign)
         fprintf(stderr,

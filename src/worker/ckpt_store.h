@@ -46,7 +46,7 @@ bool ckpt_is_foreign(const struct ckpt_manifest *manifest, const struct job *job
 
 enum ckpt_load_result { CKPT_LOADED = 1, CKPT_NONE, CKPT_REFUSED };
 /* Loads the newest checkpoint of this job that verifies into `state` (weights, then scales, as one
- * run of bytes). Damaged ones are named on stderr and the next older one is tried; of those of
+ * run of bytes) and job->moment[]. Damaged ones are named on stderr and the next older one is tried; of those of
  * another run one line tells. REFUSED: the store cannot be read: the sentence says so. */
 enum ckpt_load_result ckpt_load(struct store *store, const struct job *job, uint8_t *state,
                                 uint64_t *ret_step, struct error *ret_error);

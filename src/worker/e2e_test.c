@@ -219,10 +219,11 @@ static void agent_init(struct agent *agent)
 }
 
 /* The hash that the same job prints on one worker without an agent. */
-static void standalone_hash(char hash[65])
+static void standalone_hash(char hash[65], const char *moments)
 {
     char command[512], line[256] = "";
-    snprintf(command, sizeof command, "E2E_ELEMENTS=100000 SHOAL_STEPS=%d SHOAL_SLOTS=%d '%s'",
+    snprintf(command, sizeof command,
+             "%s E2E_ELEMENTS=100000 SHOAL_STEPS=%d SHOAL_SLOTS=%d '%s' 2>/dev/null", moments,
              STEPS, SLOTS, trainer);
     FILE *output = popen(command, "r");
     assert_non_null(output);
@@ -231,13 +232,13 @@ static void standalone_hash(char hash[65])
     assert_int_equal(sscanf(line, "weights sha256 %64s", hash), 1);
 }
 
-static void survivors_end_with_the_bits_of_one_worker(void **state)
+static void run_through_churn(const char *moments)
 {
-    (void)state;
     static struct agent agent;
     char expected[65];
-    standalone_hash(expected);
+    standalone_hash(expected, moments);
     agent_init(&agent);
+    if (moments[0] != '\0') agent.extra[2] = moments;
     for (int i = 0; i < 4; i++) start_worker(&agent);
     serve_until(&agent, 5, 120000);
     kill(agent.worker[2].pid, SIGKILL);
@@ -288,13 +289,101 @@ static void slots_follow_the_speed_of_real_processes(void **state)
     assert_in_range(agent.owned[8][0], 45, 51);
 }
 
+static void survivors_end_with_the_bits_of_one_worker(void **state)
+{
+    (void)state;
+    run_through_churn("");
+}
+
+static void so_do_those_with_sharded_moments(void **state)
+{
+    (void)state;
+    run_through_churn("E2E_MOMENTS=1");
+}
+
+static bool read_log(const char *log, char *ret_text, size_t bytes)
+{
+    FILE *file = fopen(log, "r");
+    if (file == NULL) return false;
+    ret_text[fread(ret_text, 1, bytes - 1, file)] = '\0';
+    return fclose(file) == 0 && remove(log) == 0;
+}
+
+/* Four workers alike hold half of the moments each: an owned quarter and a mirrored one. */
+static void a_worker_holds_its_share_of_the_moments(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    static char text[1 << 20];
+    char log[64];
+    snprintf(log, sizeof log, "e2e-held-%ld", (long)getpid());
+    agent_init(&agent);
+    agent.log = log;
+    agent.extra[2] = "E2E_MOMENTS=1";
+    agent.extra[3] = "SHOAL_MEMORY_MIB=1000";
+    agent.extra[4] = "SHOAL_GANG=4";
+    for (int i = 0; i < 4; i++) start_worker(&agent);
+    serve_until(&agent, STEPS, 120000);
+    assert_true(read_log(log, text, sizeof text));
+    unsigned long long sum = 0, held;
+    int count = 0;
+    char last[32];
+    snprintf(last, sizeof last, "step %d: ", STEPS - 1);
+    for (const char *at = text; (at = strstr(at, last)) != NULL; count++) {
+        at += strlen(last);
+        assert_int_equal(sscanf(at, "%llu elements held", &held), 1);
+        assert_in_range(held, 50000 * 7 / 8, 50000 * 9 / 8);
+        sum += held;
+    }
+    assert_int_equal(count, 4);
+    assert_int_equal(sum, 200000);
+}
+
+/* Two of four die at once: some moments lose owner and mirror. The others say so, go back to the
+ * newest checkpoint, which is at most an interval old, and still end with the same bits. */
+static void owner_and_mirror_lost_at_once(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    static char text[1 << 20];
+    char expected[65], folder[64], variable[96], command[128], log[64];
+    standalone_hash(expected, "E2E_MOMENTS=1");
+    agent_init(&agent);
+    snprintf(log, sizeof log, "e2e-lost-%ld", (long)getpid());
+    snprintf(folder, sizeof folder, "e2e-lost-ckpt-%ld", (long)getpid());
+    snprintf(variable, sizeof variable, "SHOAL_CHECKPOINT_DIR=%s", folder);
+    agent.log = log;
+    agent.extra[2] = "E2E_MOMENTS=1";
+    agent.extra[3] = variable;
+    agent.extra[4] = "SHOAL_CHECKPOINT_EVERY=5";
+    for (int i = 0; i < 4; i++) start_worker(&agent);
+    serve_until(&agent, 17, 120000);
+    int64_t saved = agent.saved_step, reached = agent.last_step;
+    assert_true(saved >= 5);
+    kill(agent.worker[1].pid, SIGKILL);
+    kill(agent.worker[2].pid, SIGKILL);
+    serve_until(&agent, STEPS, 120000);
+    assert_string_equal(agent.hash, expected);
+    assert_int_equal(agent.done_count, 2);
+    assert_true(read_log(log, text, sizeof text));
+    const char *back = strstr(text, "going back to the newest checkpoint");
+    assert_non_null(back);
+    const char said[] = "resuming from the checkpoint of step ", *resumed = strstr(back, said);
+    assert_non_null(resumed);
+    int64_t from = strtoll(resumed + strlen(said), NULL, 10);
+    assert_in_range(from, saved, reached + 1);
+    print_message("step %lld reached, went on from %lld\n", (long long)reached, (long long)from);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* Everybody dies at once; the next group goes on from the newest checkpoint that verifies. */
 static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
 {
     (void)state;
     static struct agent agent;
     char expected[65], folder[64], variable[96], command[128];
-    standalone_hash(expected);
+    standalone_hash(expected, "");
     agent_init(&agent);
     snprintf(folder, sizeof folder, "e2e-ckpt-%ld", (long)getpid());
     snprintf(variable, sizeof variable, "SHOAL_CHECKPOINT_DIR=%s", folder);
@@ -322,7 +411,7 @@ static void survive_on_links(const char *const link[4], const char *const used[3
     static struct agent agent;
     static char text[1 << 17];
     char expected[65], log[64];
-    standalone_hash(expected);
+    standalone_hash(expected, "");
     agent_init(&agent);
     snprintf(log, sizeof log, "e2e-links-%ld", (long)getpid());
     agent.log = log;
@@ -437,6 +526,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_end_with_the_bits_of_one_worker),
         cmocka_unit_test(slots_follow_the_speed_of_real_processes),
+        cmocka_unit_test(so_do_those_with_sharded_moments),
+        cmocka_unit_test(a_worker_holds_its_share_of_the_moments),
+        cmocka_unit_test(owner_and_mirror_lost_at_once),
         cmocka_unit_test(a_new_group_resumes_from_the_newest_checkpoint),
         cmocka_unit_test(every_kind_of_link_survives_kills),
         cmocka_unit_test(links_of_several_kinds_in_one_group),

@@ -1,5 +1,6 @@
 /* A real but tiny training program for the end-to-end test: gradients that depend on weights, step
  * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size, E2E_IDENTITY the identity.
+ * With E2E_MOMENTS the library keeps the optimizer's state, as two moments.
  *
  * E2E_STALLS names a folder: while it holds a file "WORKER.data" the worker of that id waits for
  * data in its slot, and says so; with "WORKER.sleep" it sleeps and says nothing, with "WORKER.loop"
@@ -83,6 +84,18 @@ static void apply(float *weights, float *momentum, size_t count, const struct sh
     }
 }
 
+static void apply_range(const struct shoal_work *work)
+{
+    float clip = work->gradient_norm > 20 ? (float)(20 / work->gradient_norm) : 1;
+    for (uint64_t i = 0; i < work->count; i++) {
+        float *first = &work->moment[0][i], *second = &work->moment[1][i],
+              mean = clip * work->gradient[i];
+        *first = 0.9f * *first + 0.1f * mean;
+        *second = 0.99f * *second + 0.01f * (mean < 0 ? -mean : mean);
+        work->weights[i] -= 0.01f * *first / (*second + 1e-6f);
+    }
+}
+
 int main(void)
 {
     const char *text = getenv("E2E_ELEMENTS"), *identity = getenv("E2E_IDENTITY");
@@ -99,6 +112,13 @@ int main(void)
                                     .samples_per_slot = 1,
                                     .identity =
                                         identity == NULL ? 0 : strtoull(identity, NULL, 16)};
+    const char *const moments[] = {"exp_avg", "exp_abs"};
+    bool sharded = getenv("E2E_MOMENTS") != NULL;
+    if (sharded) {
+        options.state_count = 0;
+        options.moment_count = 2;
+        options.moment_names = moments;
+    }
     char error[512];
     struct shoal *job = shoal_join(&options, error, sizeof error);
     if (job == NULL) {
@@ -106,10 +126,18 @@ int main(void)
         return 1;
     }
     struct shoal_work work;
+    uint64_t held = 0;
     while (shoal_next(job, &work)) {
         if (work.kind == SHOAL_COMPUTE) {
             stall(job);
             shoal_submit(job, compute(job, weights, count, &work));
+        } else if (sharded) {
+            apply_range(&work);
+            held += work.count;
+            if (work.last != 0)
+                fprintf(stderr, "step %llu: %llu elements held\n", (unsigned long long)work.step,
+                        (unsigned long long)held);
+            if (work.last != 0) held = 0;
         } else {
             apply(weights, momentum, count, &work);
         }

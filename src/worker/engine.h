@@ -46,6 +46,8 @@ struct shoal {
     struct error failure; /* that sentence */
     bool waits_for_work;  /* the program's thread does, on `changed` */
     enum member_want doing;
+    double norm;        /* of the mean gradient of the step before norm_step */
+    uint64_t norm_step; /* 0: none yet */
     int64_t slot_started_us;
     uint16_t *final_count; /* [blocks] elements of the slot that are final; SLOT_ADDED: added */
     uint32_t slot_epoch;

@@ -91,6 +91,49 @@ static bool copy_tensors(struct job *job, const struct shoal_options *options,
     return names_differ(job, ret_error);
 }
 
+/* In checkpoints the moment of a param is called "moment/param". */
+static bool moment_fits(const struct job *job, const char *moment, struct error *ret_error)
+{
+    size_t length = strlen(moment);
+    for (uint32_t i = 0; i < job->tensor_count; i++) {
+        const char *name = job->tensors[i].name;
+        if (length + 1 + strlen(name) >= JOB_NAME_BYTES)
+            return error_set(ret_error, "moment %s of tensor %s: together longer than %d", moment,
+                             name, JOB_NAME_BYTES - 2);
+        if (strncmp(name, moment, length) == 0 && name[length] == '/')
+            return error_set(ret_error, "tensor %s: a name of moment %s; rename one", name, moment);
+    }
+    return true;
+}
+
+static bool copy_moments(struct job *job, const struct shoal_options *options,
+                         struct error *ret_error)
+{
+    uint32_t count = options->moment_count;
+    if (count == 0) return true;
+    if (count > SHOAL_MOMENTS_MAX || options->moment_names == NULL)
+        return error_set(ret_error, "moment_count %u: at most %d, each with a name in moment_names",
+                         count, SHOAL_MOMENTS_MAX);
+    if (options->state_count > 0)
+        return error_set(ret_error,
+                         "state_count %u: a program gives either state or moments, as "
+                         "state must change on all workers alike",
+                         options->state_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = options->moment_names[i];
+        if (!name_is_fine(name) || strchr(name, '/') != NULL)
+            return error_set(ret_error, "moment name \"%s\": as tensor names, and without /",
+                             name == NULL ? "" : name);
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(name, job->moment_name[k]) == 0)
+                return error_set(ret_error, "moment %s is given twice", name);
+        if (!moment_fits(job, name, ret_error)) return false;
+        memcpy(job->moment_name[i], name, strlen(name) + 1);
+    }
+    job->moment_count = count;
+    return true;
+}
+
 static bool make_layout(struct job *job, struct error *ret_error)
 {
     uint32_t tensors = job->param_count + 1;
@@ -204,6 +247,8 @@ static uint64_t model_of(const struct job *job)
         hash = XXH3_64bits_withSeed(tensor->shape, tensor->dims * sizeof tensor->shape[0], hash);
         hash = XXH3_64bits_withSeed(&tensor->is_param, sizeof tensor->is_param, hash);
     }
+    for (uint32_t i = 0; i < job->moment_count; i++)
+        hash = XXH3_64bits_withSeed(job->moment_name[i], strlen(job->moment_name[i]), hash);
     return hash;
 }
 
@@ -272,8 +317,8 @@ bool job_init(struct job *job, const struct shoal_options *options, struct error
 {
     *job = (struct job){0};
     if (read_counts(job, options, ret_error) && read_texts(job, options, ret_error) &&
-        copy_tensors(job, options, ret_error) && make_layout(job, ret_error) &&
-        mark_tensors(job, ret_error)) {
+        copy_tensors(job, options, ret_error) && copy_moments(job, options, ret_error) &&
+        make_layout(job, ret_error) && mark_tensors(job, ret_error)) {
         job->identity = options->identity;
         job->model = model_of(job);
         job->plan = plan_of(job);

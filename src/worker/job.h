@@ -29,6 +29,9 @@ struct job_tensor {
 struct job {
     struct job_tensor *tensors; /* params, then state */
     uint32_t tensor_count, param_count;
+    uint32_t moment_count; /* sharded by the library; 0: none */
+    char moment_name[SHOAL_MOMENTS_MAX][JOB_NAME_BYTES];
+    float *moment[SHOAL_MOMENTS_MAX]; /* [elements of the layout], see moments.h */
     uint32_t slots, gang, samples_per_slot, tokens_per_sample;
     uint32_t checkpoint_every; /* steps; 0: never; MEMBER_SAVE_AUTO */
     uint64_t steps;

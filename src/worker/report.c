@@ -83,12 +83,15 @@ static enum worker_doing doing_of(const struct shoal *shoal)
     if (m->exit != 0) return DOING_IDLE;
     if (!m->self.has_state) return DOING_JOIN;
     if (!m->parked) {
-        if (shoal->doing == MEMBER_WANT_APPLY) return DOING_APPLY;
+        if (shoal->doing == MEMBER_WANT_APPLY || shoal->doing == MEMBER_WANT_PLACE)
+            return DOING_APPLY;
         if (shoal->doing == MEMBER_WANT_SAVE) return DOING_CHECKPOINT;
         return m->waits_for_data ? DOING_DATA : DOING_COMPUTE;
     }
     switch ((enum turn_kind)m->turn.kind) {
-    case TURN_SYNC: return DOING_SYNC;
+    case TURN_SYNC:
+    case TURN_RECUT: return DOING_SYNC;
+    case TURN_SEAL: return DOING_REDUCE;
     case TURN_SAVE: return DOING_CHECKPOINT;
     case TURN_FINISH: return DOING_IDLE;
     case TURN_COMPUTE: break;

@@ -333,14 +333,12 @@ uint32_t saver_share(const struct saver *saver, const int16_t *scale, uint32_t i
                      uint32_t count, struct ckpt_range *ret_range)
 {
     const struct job *job = saver->job;
-    uint32_t used = ckpt_cut(saver->tensor, saver->tensor_count, index, count, ret_range);
-    for (uint32_t i = 0; i < used; i++) {
-        struct ckpt_range *range = &ret_range[i];
-        if (range->tensor < job->tensor_count)
-            range->bytes = job->tensors[range->tensor].data + range->first;
-        else
-            range->bytes = scale;
-    }
+    uint32_t used = ckpt_cut(saver->tensor, job->tensor_count, index, count, ret_range);
+    for (uint32_t i = 0; i < used; i++)
+        ret_range[i].bytes = job->tensors[ret_range[i].tensor].data + ret_range[i].first;
+    if (index == 0)
+        ret_range[used++] =
+            (struct ckpt_range){saver->tensor_count - 1, 0, job->layout.block_count, scale};
     return used;
 }
 

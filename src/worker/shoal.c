@@ -7,6 +7,7 @@
 #include "worker/engine.h"
 #include "worker/host.h"
 #include "worker/leave_signal.h"
+#include "worker/moments.h"
 #include "worker/pages.h"
 #include "worker/protocol.h"
 #include "worker/saver.h"
@@ -16,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 enum { COMMITS_KEPT = 4096 }; /* an hour of one step a second, and some more */
 
@@ -37,6 +40,7 @@ static void release(struct shoal *shoal)
     mem_free(shoal->commits);
     mem_free(shoal->segment);
     mem_free(shoal->range);
+    moments_free(&shoal->job);
     job_free(&shoal->job);
     mem_free(shoal);
 }
@@ -66,6 +70,7 @@ static bool allocate(struct shoal *shoal, struct error *ret_error)
         return error_set(ret_error, "out of memory for the gradients of %llu elements",
                          (unsigned long long)layout->element_count);
     }
+    if (!moments_reserve(&shoal->job, ret_error)) return false;
     for (uint32_t i = 0; i < layout->block_count; i++) shoal->scale[i] = QUANT_SCALE_UNSET;
     for (uint32_t i = 0; i < job->tensor_count; i++)
         shoal->segment[i] = (struct transfer_segment){
@@ -75,9 +80,18 @@ static bool allocate(struct shoal *shoal, struct error *ret_error)
     return true;
 }
 
-static void set_up_member(struct shoal *shoal)
+static uint64_t hash_of(const char *text)
+{
+    return text == NULL ? 0 : XXH3_64bits(text, strlen(text));
+}
+
+static bool set_up_member(struct shoal *shoal, struct error *ret_error)
 {
     const struct job *job = &shoal->job;
+    uint64_t memory = 0;
+    char host[256] = "";
+    (void)gethostname(host, sizeof host - 1); /* unnamed hosts are one host */
+    if (job->moment_count > 0 && !moments_memory(&memory, ret_error)) return false;
     struct member_config config = {
         .id = job->worker_id == 0 ? 1 : job->worker_id,
         .steps = job->steps,
@@ -95,13 +109,17 @@ static void set_up_member(struct shoal *shoal)
         .norm_end = job->layout.tensor_block[job->param_count],
         .state = {shoal->segment, job->tensor_count + 1, state_bytes(job)},
         .shadow = shoal->shadow,
+        .moment_count = job->moment_count,
+        .next_weights = (float *)(void *)shoal->shadow, /* params come first in it */
+        .memory = memory,
+        .host = hash_of(host),
         .recorder = shoal->page != NULL ? status_recorder(shoal->page) : &shoal->recorder,
         .log = shoal->commits,
         .log_max = COMMITS_KEPT,
     };
+    memcpy(config.moment, job->moment, sizeof config.moment);
     member_init(shoal->member, &config);
-    (void)pthread_mutex_init(&shoal->lock, NULL); /* no attributes: cannot fail on Linux */
-    (void)pthread_cond_init(&shoal->changed, NULL);
+    return true;
 }
 
 static void on_line(void *self, const char *line)
@@ -133,6 +151,7 @@ static void on_change(void *self)
 {
     struct shoal *shoal = self;
     order_saves(shoal);
+    moments_release(&shoal->job, shoal->member);
     report_changes(shoal);
     /* Waking the program's thread for nothing would cost a switch for every frame. */
     bool wake = shoal->waits_for_work ? member_want(shoal->member) != MEMBER_WANT_WAIT
@@ -189,7 +208,8 @@ static bool start_saver(struct shoal *shoal, struct error *ret_error)
     struct saver_hooks hooks = {shoal, on_copied, on_shard, on_manifest};
     shoal->saver = saver_start(&shoal->job, &hooks, ret_error);
     if (shoal->saver == NULL) return false;
-    shoal->range = mem_zalloc((size_t)shoal->job.tensor_count + 1, sizeof *shoal->range);
+    shoal->range = mem_zalloc((size_t)shoal->job.tensor_count + 1 + moments_ranges_max(&shoal->job),
+                              sizeof *shoal->range);
     return shoal->range != NULL || error_set(ret_error, "out of memory for the checkpoint's cut");
 }
 
@@ -269,7 +289,9 @@ static bool start(struct shoal *shoal, const struct shoal_options *options, stru
     if (!job_init(&shoal->job, options, ret_error)) return false;
     if (!allocate(shoal, ret_error)) return false;
     open_page(shoal);
-    set_up_member(shoal);
+    (void)pthread_mutex_init(&shoal->lock, NULL); /* no attributes: cannot fail on Linux */
+    (void)pthread_cond_init(&shoal->changed, NULL);
+    if (!set_up_member(shoal, ret_error)) return false;
     if (!start_saver(shoal, ret_error)) return false;
     shoal->can_leave = leave_signal_catch();
     const char *fd = getenv("SHOAL_AGENT_FD");
@@ -308,6 +330,33 @@ static enum member_want wait_for_work(struct shoal *shoal)
     return want;
 }
 
+/* A range of one tensor to apply; the old weights go where the new ones are wanted. */
+static void fill_range(struct shoal *shoal, struct shoal_work *work)
+{
+    const struct job *job = &shoal->job;
+    uint64_t at, first_of_tensor = 0;
+    member_range(shoal->member, &at, &work->count);
+    while (at >= first_of_tensor + job->tensors[work->tensor].element_count)
+        first_of_tensor += job->tensors[work->tensor++].element_count;
+    work->first = at - first_of_tensor;
+    work->gradient = shoal->gradient + at;
+    work->weights = shoal->member->config.next_weights + at;
+    for (uint32_t i = 0; i < job->moment_count; i++) work->moment[i] = job->moment[i] + at;
+    work->last = member_range_is_last(shoal->member);
+    memcpy(work->weights, job->tensors[work->tensor].data + work->first,
+           work->count * sizeof *work->weights);
+}
+
+/* Once a step, however many ranges it is applied in. */
+static double norm_of(struct shoal *shoal)
+{
+    const struct member *m = shoal->member;
+    if (shoal->norm_step != m->self.position + 1)
+        shoal->norm = sqrt(exchange_norm_squared(&m->exchange));
+    shoal->norm_step = m->self.position + 1;
+    return shoal->norm;
+}
+
 static void fill_work(struct shoal *shoal, struct shoal_work *ret_work)
 {
     const struct member *m = shoal->member;
@@ -318,8 +367,24 @@ static void fill_work(struct shoal *shoal, struct shoal_work *ret_work)
         .slot = apply ? 0 : m->slot,
         .gradient = shoal->gradient,
         .loss = apply ? shoal->gradient[shoal->job.gradient_count] : 0,
-        .gradient_norm = apply ? sqrt(exchange_norm_squared(&m->exchange)) : 0,
+        .gradient_norm = apply ? norm_of(shoal) : 0,
     };
+    if (apply && shoal->job.moment_count > 0) fill_range(shoal, ret_work);
+}
+
+/* The new weights of the step are whole: over the old ones. Lock held, but not while it copies. */
+static void place_weights(struct shoal *shoal)
+{
+    const float *from = shoal->member->config.next_weights;
+    engine_unlock(shoal);
+    for (uint32_t i = 0; i < shoal->job.param_count; i++) {
+        const struct job_tensor *tensor = &shoal->job.tensors[i];
+        if (tensor->element_count > 0)
+            memcpy(tensor->data, from, tensor->element_count * sizeof *from);
+        from += tensor->element_count;
+    }
+    engine_lock(shoal);
+    member_applied(shoal->member);
 }
 
 static void place_state(struct shoal *shoal)
@@ -340,6 +405,10 @@ static bool found(struct shoal *shoal)
     uint64_t step = 0;
     struct error error;
     enum ckpt_load_result result = CKPT_NONE;
+    bool fell_back = shoal->member->shards.fell_back;
+    if (fell_back)
+        fprintf(stderr, "optimizer moments were lost with their owner and their mirror; going back "
+                        "to the newest checkpoint\n");
     if (shoal->saver != NULL) {
         engine_unlock(shoal);
         result = ckpt_load(saver_store(shoal->saver), &shoal->job, shoal->shadow, &step, &error);
@@ -353,6 +422,13 @@ static bool found(struct shoal *shoal)
                         shoal->job.checkpoint_dir, (unsigned long long)step,
                         (unsigned long long)shoal->job.steps);
     }
+    if (result == CKPT_NONE && fell_back) {
+        result = CKPT_REFUSED;
+        (void)error_set(&error,
+                        "there is no checkpoint to go back to; start the job again, and set "
+                        "checkpoint_dir and checkpoint_every");
+    }
+    if (result == CKPT_NONE) moments_clear(&shoal->job); /* of a checkpoint that was no good */
     if (result == CKPT_REFUSED) {
         fprintf(stderr, "%s\n", error.text);
         shoal->failed = true;
@@ -372,12 +448,15 @@ static bool found(struct shoal *shoal)
 static void save_share(struct shoal *shoal)
 {
     struct wire_turn turn = shoal->member->saves.turn;
+    struct shard_map map = shoal->member->saves.map;
     uint32_t index = 0;
     while (turn.member[index] != shoal->member->config.id) index++;
     member_save_taken(shoal->member);
     engine_unlock(shoal);
     uint32_t ranges =
         saver_share(shoal->saver, shoal->scale, index, turn.member_count, shoal->range);
+    if (shoal->job.moment_count > 0)
+        ranges += moments_ranges(&shoal->job, &map, index, shoal->range + ranges);
     saver_order(shoal->saver, &turn, index, shoal->range, ranges);
     engine_lock(shoal);
 }
@@ -406,7 +485,12 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
     engine_lock(shoal);
     if (shoal->net == NULL) member_tick(shoal->member, clock_monotonic_us()); /* else net.c does */
     if (shoal->can_leave && leave_signal_came()) member_leave(shoal->member);
-    if (shoal->doing == MEMBER_WANT_APPLY) member_applied(shoal->member);
+    if (shoal->doing == MEMBER_WANT_APPLY) {
+        if (shoal->job.moment_count > 0)
+            member_range_applied(shoal->member);
+        else
+            member_applied(shoal->member);
+    }
     shoal->doing = MEMBER_WANT_WAIT;
     for (;;) {
         enum member_want want = wait_for_work(shoal);
@@ -419,7 +503,8 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         member_unpark(shoal->member);
         shoal->doing = want;
         report_changes(shoal);
-        if (want == MEMBER_WANT_APPLY) finish_copies(shoal);
+        if (want == MEMBER_WANT_APPLY || want == MEMBER_WANT_PLACE) finish_copies(shoal);
+        if (want == MEMBER_WANT_PLACE) place_weights(shoal);
         if (want == MEMBER_WANT_COMPUTE || want == MEMBER_WANT_APPLY) break;
         if (want == MEMBER_WANT_FOUND && !found(shoal)) {
             engine_unlock(shoal);

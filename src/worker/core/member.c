@@ -64,6 +64,9 @@ void member_init(struct member *m, const struct member_config *config)
                                    .memory = config->exchange_memory};
     exchange_init(&m->exchange, &setup);
     m->in.shadow = config->shadow;
+    ASSERT(config->moment_count <= HANDOVER_ARRAYS_MAX);
+    m->self.memory = config->memory;
+    m->self.host = config->host;
 }
 
 void member_check(const struct member *m)
@@ -86,6 +89,7 @@ static void begin_compute(struct member *m)
                 m->self.position == m->turn.position;
     if (!here) return; /* the leader learns it from our status */
     if (m->exchange.broken) member_void_sums(m);
+    if (member_is_sharded(m) && !member_shard_begin_compute(m)) return;
     m->mine = slots_owned(m->turn.owner, m->turn.slot_count, m->me);
     bool partial_is_ours = !m->slot_is_partial || slot_set_has(&m->mine, m->slot);
     if (!slot_set_is_within(&m->done, &m->mine) || !partial_is_ours) member_void_sums(m);
@@ -106,6 +110,7 @@ static void begin_sync(struct member *m)
     }
     if (m->turn.position != 0 || m->self.has_state) return; /* only initial weights are kept */
     m->self.has_state = 1;
+    m->self.era = m->turn.era;
     m->self.moved_by = m->turn.tag;
 }
 
@@ -118,6 +123,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     m->me = index_of(turn, m->config.id);
     m->mine = (struct slot_set){0};
     m->fetch_wanted = m->in.active = false;
+    member_shard_accept(m);
     for (uint32_t i = 0; i < m->peer_count; i++) {
         m->peer[i].out.active = false;
         m->peer[i].fetch_due = false;
@@ -127,7 +133,9 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     switch ((enum turn_kind)turn->kind) {
     case TURN_COMPUTE: begin_compute(m); break;
     case TURN_SYNC: begin_sync(m); break;
-    case TURN_SAVE: break;
+    case TURN_SAVE: member_shard_begin_save(m); break;
+    case TURN_RECUT: member_shard_begin_recut(m); break;
+    case TURN_SEAL: member_shard_begin_seal(m); break;
     case TURN_FINISH: /* late comers of a finished job have nothing to do either */
         if (m->me != GROUP_NOBODY || turn->position == m->config.steps)
             m->exit = m->self.has_state && m->self.position == m->config.steps
@@ -143,6 +151,10 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
 /* All means are here: the step counts, once it is applied. */
 static void conclude(struct member *m)
 {
+    if (member_is_sharded(m)) {
+        member_shard_ready(m);
+        return;
+    }
     m->committing = true;
     m->commit.step = m->self.position;
     m->commit.turn = m->last_compute;
@@ -151,14 +163,17 @@ static void conclude(struct member *m)
 
 static bool computes_now(const struct member *m)
 {
-    return m->exchange.begun && !m->committing && m->turn.kind == TURN_COMPUTE &&
+    bool ready = m->turn.tag.turn != 0 && wire_tag_compare(&m->self.ready, &m->turn.tag) == 0;
+    return m->exchange.begun && !m->committing && !ready && m->turn.kind == TURN_COMPUTE &&
            m->self.position == m->turn.position;
 }
 
 static void advance(struct member *m)
 {
     if (m->exit != 0) return;
-    if (m->saves.wanted && m->self.position != m->saves.turn.position) member_save_refuse(m);
+    bool cannot = m->self.position != m->saves.turn.position ||
+                  (member_is_sharded(m) && m->saves.map.unit_count == 0);
+    if (m->saves.wanted && cannot) member_save_refuse(m);
     if (m->parked && computes_now(m) && !m->saves.wanted) {
         if (!m->sums_told && slot_set_is_within(&m->mine, &m->done)) {
             m->sums_told = true;
@@ -170,6 +185,7 @@ static void advance(struct member *m)
             member_tell_all(m);
         }
     }
+    member_shard_advance(m);
     if (m->fetch_wanted && m->parked && !m->committing && m->saves.copying == 0) {
         m->fetch_wanted = false;
         transfer_receive(&m->in);
@@ -186,22 +202,34 @@ static void speak(struct member *m)
     if (speaker == m->config.id) member_repeat_log(m, m->config.log_max);
 }
 
+/* From who is seen to lead; or taken by it: a sync may make another lead before all have taken it. */
+static bool offer_is_good(const struct member *m)
+{
+    uint64_t leader = member_leader(m);
+    if (leader == m->offered.tag.leader) return true;
+    const struct wire_status *status = leader == 0 ? NULL : member_status_of(m, leader);
+    return status != NULL && wire_tag_compare(&status->turn, &m->offered.tag) == 0;
+}
+
 /* After every event: take what became possible, then lead if it is ours to lead. */
 void member_settle(struct member *m)
 {
     if (!m->started || m->exit != 0) return;
-    if (wire_tag_compare(&m->offered.tag, &m->turn.tag) > 0 &&
-        member_leader(m) == m->offered.tag.leader)
+    if (wire_tag_compare(&m->offered.tag, &m->turn.tag) > 0 && offer_is_good(m))
         accept_turn(m, &m->offered);
     advance(m);
     speak(m);
     member_save_watch(m);
     struct wire_turn turn;
-    if (m->exit == 0 && member_plan(m, &turn)) {
+    struct wire_cut cut;
+    /* One turn may be over at once: a cut that moves nothing, say. */
+    for (int turns = 0; turns < 3 && m->exit == 0 && member_plan(m, &turn, &cut); turns++) {
+        if (turn.kind == TURN_RECUT) m->shards.offered = cut;
         accept_turn(m, &turn);
         for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].turn_due = true;
         advance(m);
     }
+    if (member_is_sharded(m)) member_shard_watch_loss(m, member_moments_are_lost(m));
     if (!m->founding && member_may_found(m)) m->founding = true;
     if (m->self.leaving && !m->self.has_state && !m->founding) m->exit = MEMBER_WANT_EXIT_LEFT;
     member_check(m);
@@ -257,6 +285,21 @@ static struct member_peer *free_peer(struct member *m)
     return m->peer_count < GROUP_PEERS_MAX ? &m->peer[m->peer_count++] : NULL;
 }
 
+/* Messages of the turn in force may have been lost with the old connection: the leader is to give
+ * another. A source that was not connected when the sync began is asked now. */
+static void meet_again(struct member *m, struct member_peer *peer, const struct wire_tag *lost_in)
+{
+    uint32_t index = index_of(&m->turn, peer->id);
+    if (index == GROUP_NOBODY || m->me == GROUP_NOBODY) return;
+    if (m->turn.kind == TURN_SYNC && m->in.active && m->turn.source[m->me] == index) {
+        transfer_receive(&m->in);
+        peer->fetch_due = true;
+    } else if (wire_tag_compare(lost_in, &m->turn.tag) == 0) {
+        m->self.broken = m->turn.tag;
+        member_tell_all(m);
+    }
+}
+
 bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
 {
     ASSERT(id > 0);
@@ -265,9 +308,11 @@ bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
     if (peer == NULL) peer = free_peer(m);
     if (peer == NULL) return false;
     struct liveness live = peer->id == id ? peer->live : (struct liveness){0};
+    struct wire_tag lost_in = peer->id == id ? peer->lost_in : (struct wire_tag){0};
     memset(peer, 0, sizeof *peer);
     peer->id = id;
     peer->connected = peer->status_due = true;
+    meet_again(m, peer, &lost_in);
     peer->turn_due = m->turn.tag.leader == m->config.id;
     peer->live = live;
     liveness_start(&peer->live, now_us);
@@ -285,6 +330,7 @@ void member_peer_down(struct member *m, uint64_t id)
     memset(peer, 0, sizeof *peer);
     peer->id = id;
     peer->live = live;
+    peer->lost_in = m->turn.tag;
     if (live.called_silent && !given_up) member_tell_lost(m, peer);
     member_tell_all(m); /* whoever leads next must know where all stand */
     member_settle(m);
@@ -315,13 +361,16 @@ static bool take_turn(struct member *m, const struct member_peer *peer, const ui
                       size_t count)
 {
     struct wire_turn turn;
-    if (!wire_get_turn(bytes, count, &turn) || turn.tag.leader != peer->id) return false;
+    struct wire_cut cut;
+    if (!wire_get_turn(bytes, count, &turn, &cut) || turn.tag.leader != peer->id) return false;
     if (turn.kind == TURN_COMPUTE && turn.slot_count != m->config.slot_count) return false;
     if (turn.position > m->config.steps) return false;
     if (turn.tag.turn > m->turn_max) m->turn_max = turn.tag.turn;
     /* One place is enough: who really leads repeats its turn, and goes before the others. */
-    if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0)
+    if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0) {
         m->offered = turn;
+        if (turn.kind == TURN_RECUT) m->shards.offered = cut;
+    }
     return true;
 }
 
@@ -350,7 +399,9 @@ static bool take_state(struct member *m, const struct member_peer *peer, const s
     case TRANSFER_DONE: break;
     }
     quant_check_scales(m->config.scale, m->config.layout->block_count);
+    member_shard_forget(m);
     m->self.has_state = 1;
+    m->self.era = m->turn.era;
     m->self.position = m->turn.position;
     m->self.moved_by = m->turn.tag;
     member_void_sums(m);
@@ -381,6 +432,9 @@ static bool take_data(struct member *m, const struct member_peer *peer, const ui
     uint32_t from = index_of(&m->turn, peer->id);
     bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
                   wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
+    if (member_is_sharded(m) && handover_is_ours(header))
+        return from == GROUP_NOBODY || m->me == GROUP_NOBODY ||
+               handover_take(&m->shards.handover, from, header, payload, count);
     if (!member) return true;
     uint64_t parts, means, parts_before;
     exchange_missing(&m->exchange, &parts_before, &means);

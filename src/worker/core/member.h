@@ -14,6 +14,7 @@
  *            behind fetch from those ahead), SAVE (write shards, at the end), FINISH. A turn is
  *            running while all its members are connected and none has moved by another turn. When
  *            it is complete or broken, the leader gives the next one.
+ *            With sharded moments also RECUT and SEAL, see member_shard.h.
  * Redo       When a member dies, survivors keep their sums; only slots it owned get new owners
  *            (attempt + 1). If some had moved on already, those behind fetch the state from them.
  * Founding   Nobody reachable has state: the lowest id of a gang large enough loads it.
@@ -29,6 +30,7 @@
 #include "worker/core/exchange.h"
 #include "worker/core/interval.h"
 #include "worker/core/liveness.h"
+#include "worker/core/member_shard.h"
 #include "worker/core/transfer.h"
 
 #define MEMBER_TICK_US  INT64_C(50000)  /* member_tick() is called this often */
@@ -38,7 +40,9 @@ enum member_want {
     MEMBER_WANT_WAIT = 1,
     MEMBER_WANT_FOUND, /* load the newest checkpoint or keep the initial weights; member_founded */
     MEMBER_WANT_COMPUTE, /* member_slot_begin, compute, member_slot_add, member_slot_done */
-    MEMBER_WANT_APPLY,   /* exchange.mean is whole: optimizer step, then member_applied */
+    MEMBER_WANT_APPLY,   /* exchange.mean is whole: optimizer step, then member_applied; with
+                            moments: member_range, apply it, member_range_applied */
+    MEMBER_WANT_PLACE,   /* with moments: copy next_weights over the weights; member_applied */
     MEMBER_WANT_SAVE,    /* copy one's share of the state, then member_save_taken */
     MEMBER_WANT_EXIT_DONE,
     MEMBER_WANT_EXIT_LEFT,
@@ -57,7 +61,8 @@ struct member_peer {
     uint32_t shard_count;
     struct transfer_out out;
     struct liveness live;
-    bool asked, given_up;                     /* asked others about it; they lost it too */
+    struct wire_tag lost_in; /* the turn in force when its connection was lost last */
+    bool asked, given_up;    /* asked others about it; they lost it too */
     uint64_t vouch_due[GROUP_PEERS_MAX / 64]; /* bit i: tell it about the life of peer[i] */
     struct record_summary told;               /* what it does; told_us 0: not said yet */
     int64_t told_us;
@@ -81,9 +86,11 @@ struct member_save {
 };
 
 struct member_saves {
-    bool wanted;                                /* an order that the thread has not taken yet */
-    uint32_t copying;                           /* shares being copied: no sync over them */
-    struct wire_turn turn;                      /* that order */
+    bool wanted;           /* an order that the thread has not taken yet */
+    uint32_t copying;      /* shares being copied: no sync over them */
+    struct wire_turn turn; /* that order */
+    struct shard_map map;  /* who writes which moments of it */
+    bool first_done;       /* a checkpoint was written or tried: see wants_first_save() */
     struct wire_turn writing[MEMBER_SAVES_MAX]; /* ours with the writer; tag.turn 0: none */
     struct member_save save[MEMBER_SAVES_MAX];  /* as leader */
     struct member_save given_up;                /* the last one */
@@ -119,6 +126,10 @@ struct member_config {
     struct recorder *recorder;   /* NULL: nothing is recorded, told or judged */
     struct member_commit *log;   /* [log_max] */
     uint32_t log_max;            /* how many steps a reporter may be away, at least 1 */
+    uint32_t moment_count;       /* 0: the optimizer's state is the program's */
+    float *moment[HANDOVER_ARRAYS_MAX]; /* [elements] each; only what is held has to be there */
+    float *next_weights;                /* [elements] params of the step in work */
+    uint64_t memory, host;              /* see shard.h */
 };
 
 struct member {
@@ -146,6 +157,7 @@ struct member {
     bool sums_told;                    /* own sums are whole, the exchange knows */
     struct exchange exchange;
     struct transfer_in in;
+    struct member_shards shards; /* with config.moment_count alone */
 
     struct member_saves saves; /* member_save.c */
 

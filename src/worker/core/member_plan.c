@@ -2,15 +2,6 @@
 #include "core/assert.h"
 #include <string.h>
 
-struct seen { /* everybody heard from, this member included, by id */
-    uint32_t count;
-    uint64_t id[GROUP_PEERS_MAX + 1];
-    const struct wire_status *status[GROUP_PEERS_MAX + 1];
-    uint64_t position_max;
-    bool any_state;
-    bool out[GROUP_PEERS_MAX + 1]; /* left out of turns, by member_plan() */
-};
-
 const struct wire_status *member_status_of(const struct member *m, uint64_t id)
 {
     if (id == m->config.id) return &m->self;
@@ -29,15 +20,29 @@ static void insert(struct seen *seen, uint64_t id, const struct wire_status *sta
     }
     seen->id[at] = id;
     seen->status[at] = status;
-    if (!status->has_state) return;
-    seen->any_state = true;
-    if (status->position > seen->position_max) seen->position_max = status->position;
+    seen->any_state = seen->any_state || status->has_state;
+    if (seen->best == NULL || member_progress(status, seen->best) > 0) seen->best = status;
+}
+
+/* All are ready for it here, and it has not yet been placed. */
+static bool has_open_seal(const struct wire_status *status)
+{
+    return status->sealed.turn != 0 && wire_tag_compare(&status->sealed, &status->moved_by) != 0;
+}
+
+int member_progress(const struct wire_status *a, const struct wire_status *b)
+{
+    if (a->era != b->era) return a->era < b->era ? -1 : 1;
+    if (a->has_state != b->has_state) return a->has_state ? 1 : -1;
+    if (a->position != b->position) return a->position < b->position ? -1 : 1;
+    int base = wire_tag_compare(&a->base, &b->base);
+    return base != 0 ? base : (int)has_open_seal(a) - (int)has_open_seal(b);
 }
 
 static void look(const struct member *m, struct seen *ret_seen)
 {
     ret_seen->count = 0;
-    ret_seen->position_max = 0;
+    ret_seen->best = NULL;
     ret_seen->any_state = false;
     insert(ret_seen, m->config.id, &m->self);
     for (uint32_t i = 0; i < m->peer_count; i++)
@@ -45,28 +50,23 @@ static void look(const struct member *m, struct seen *ret_seen)
             insert(ret_seen, m->peer[i].id, &m->peer[i].status);
 }
 
-static bool is_ahead(const struct seen *seen, uint32_t i)
+bool member_is_level(const struct seen *seen, uint32_t i)
 {
-    return seen->status[i]->has_state && seen->status[i]->position == seen->position_max;
+    const struct wire_status *status = seen->status[i], *best = seen->best;
+    return status->has_state && status->era == best->era && status->position == best->position;
 }
 
-static uint64_t leader_of(const struct seen *seen)
+/* Nobody leads without state, but for one that loads a checkpoint after a loss: all wait for it. */
+static bool may_lead(const struct wire_status *status)
 {
-    if (!seen->any_state) return 0;
-    uint64_t leaving = 0;
-    for (uint32_t i = 0; i < seen->count; i++) {
-        if (!is_ahead(seen, i)) continue;
-        if (!seen->status[i]->leaving) return seen->id[i];
-        if (leaving == 0) leaving = seen->id[i];
-    }
-    return leaving;
+    return status->has_state || status->era > 0;
 }
 
-/* What leader_of() says of what look() sees, without the sorting: this runs for every frame. */
+/* The lowest id of those furthest ahead. This runs for every frame. */
 uint64_t member_leader(const struct member *m)
 {
-    const struct wire_status *status = &m->self;
-    uint64_t id = m->config.id, best = 0, best_leaving = 0, position = 0;
+    const struct wire_status *status = &m->self, *furthest = NULL;
+    uint64_t id = m->config.id, best = 0, best_leaving = 0;
     for (uint32_t i = 0; i <= m->peer_count; i++) {
         if (i > 0) {
             const struct member_peer *peer = &m->peer[i - 1];
@@ -74,9 +74,11 @@ uint64_t member_leader(const struct member *m)
             status = &peer->status;
             id = peer->id;
         }
-        if (!status->has_state || status->position < position) continue;
-        if (status->position > position) best = best_leaving = 0;
-        position = status->position;
+        if (!may_lead(status)) continue;
+        int ahead = furthest == NULL ? 1 : member_progress(status, furthest);
+        if (ahead < 0) continue;
+        if (ahead > 0) best = best_leaving = 0;
+        furthest = status;
         uint64_t *first = status->leaving ? &best_leaving : &best;
         if (*first == 0 || id < *first) *first = id;
     }
@@ -101,7 +103,7 @@ bool member_may_found(const struct member *m)
     if (m->self.has_state || !m->peers_settled || m->self.leaving) return false;
     struct seen seen;
     look(m, &seen);
-    if (seen.any_state) return false;
+    if (seen.any_state || seen.best->era > m->self.era) return false;
     uint32_t connected = 1, willing = 0;
     for (uint32_t i = 0; i < m->peer_count; i++) connected += m->peer[i].connected;
     if (connected != seen.count) return false; /* somebody has not said yet what it has */
@@ -120,7 +122,7 @@ static bool is_out(const struct member *m, uint64_t id)
     struct seen seen;
     look(m, &seen);
     for (uint32_t i = 0; i < seen.count; i++)
-        if (is_ahead(&seen, i) && !member_is_left_out(m, seen.id[i])) return true;
+        if (member_is_level(&seen, i) && !member_is_left_out(m, seen.id[i])) return true;
     return false;
 }
 
@@ -138,6 +140,8 @@ static bool compute_is_over(const struct member *m)
         if (status == NULL || same_tag(&status->broken, &turn->tag)) return true;
         if (is_out(m, turn->member[i])) return true;
         if (!status->has_state || status->position < turn->position) return true;
+        bool taken = same_tag(&status->turn, &turn->tag);
+        if (taken && !same_tag(&status->base, &turn->base)) return true;
         if (status->position == turn->position) continue;
         if (!same_tag(&status->moved_by, &turn->tag)) return true;
         moved++;
@@ -152,7 +156,8 @@ static bool sync_is_over(const struct member *m)
     for (uint32_t i = 0; i < turn->member_count; i++) {
         const struct wire_status *status = member_status_of(m, turn->member[i]);
         if (status == NULL) return true;
-        bool there = status->has_state && status->position >= turn->position;
+        bool there =
+            status->has_state && status->era == turn->era && status->position >= turn->position;
         if (!there && is_out(m, turn->member[i])) return true;      /* it would never come */
         if (turn->source[i] == GROUP_NOBODY && !there) return true; /* a source lost its state */
         pending = pending || !there;
@@ -182,6 +187,8 @@ static bool turn_is_over(const struct member *m)
     case TURN_SYNC: return sync_is_over(m);
     case TURN_SAVE:
         return m->turn.tag.leader != m->config.id || !member_save_is_active(m, &m->turn.tag);
+    case TURN_RECUT: return member_recut_is_over(m);
+    case TURN_SEAL: return member_seal_is_over(m);
     case TURN_FINISH: return true; /* who is still here was not meant, and goes on */
     }
     return true;
@@ -196,7 +203,7 @@ static void add_member(struct wire_turn *turn, uint64_t id)
 
 static bool is_behind(const struct seen *seen, uint32_t i)
 {
-    return !is_ahead(seen, i) && !seen->status[i]->leaving && !seen->out[i];
+    return !member_is_level(seen, i) && !seen->status[i]->leaving && !seen->out[i];
 }
 
 /* Those ahead, and with `behind` those behind. Leavers only when nobody else is ahead. */
@@ -204,28 +211,34 @@ static void choose_members(const struct seen *seen, bool behind, struct wire_tur
 {
     bool stayer_ahead = false;
     for (uint32_t i = 0; i < seen->count; i++)
-        stayer_ahead =
-            stayer_ahead || (is_ahead(seen, i) && !seen->out[i] && !seen->status[i]->leaving);
+        stayer_ahead = stayer_ahead ||
+                       (member_is_level(seen, i) && !seen->out[i] && !seen->status[i]->leaving);
     for (uint32_t i = 0; i < seen->count; i++) {
-        bool source =
-            is_ahead(seen, i) && !seen->out[i] && (!seen->status[i]->leaving || !stayer_ahead);
+        bool source = member_is_level(seen, i) && !seen->out[i] &&
+                      (!seen->status[i]->leaving || !stayer_ahead);
         if (source || (behind && is_behind(seen, i))) add_member(turn, seen->id[i]);
     }
 }
 
 /* Sources take turns, so that several joiners load several peers. */
+static bool is_source(const struct wire_turn *turn, const struct wire_status *status)
+{
+    return status->has_state && status->era == turn->era && status->position == turn->position;
+}
+
 static void choose_sources(const struct member *m, struct wire_turn *turn)
 {
     uint32_t source[GROUP_MEMBERS_MAX], source_count = 0, next = 0;
     for (uint32_t i = 0; i < turn->member_count; i++) {
         const struct wire_status *status = member_status_of(m, turn->member[i]);
-        if (status->has_state && status->position == turn->position) source[source_count++] = i;
+        if (is_source(turn, status)) source[source_count++] = i;
     }
     ASSERT(source_count > 0);
     for (uint32_t i = 0; i < turn->member_count; i++) {
         const struct wire_status *status = member_status_of(m, turn->member[i]);
-        if (status->has_state && status->position == turn->position) continue;
-        bool keeps = turn->position == 0 && status->weights_hash == m->config.weights_hash;
+        if (is_source(turn, status)) continue;
+        bool keeps =
+            turn->position == 0 && turn->era == 0 && status->weights_hash == m->config.weights_hash;
         turn->source[i] = (uint8_t)(keeps ? i : source[next++ % source_count]);
     }
 }
@@ -290,43 +303,102 @@ static void plan_compute(struct member *m, struct wire_turn *turn)
     choose_owners(m, turn);
 }
 
+/* With sharded moments the first step waits until there is something to fall back to. */
+static bool wants_first_save(const struct member *m, uint64_t position)
+{
+    return member_is_sharded(m) && position == 0 && m->config.has_store &&
+           m->config.save_every != 0 && !m->saves.first_done;
+}
+
+static bool wants_last_save(const struct member *m, uint64_t position)
+{
+    return m->config.has_store && position > 0 && m->saves.position != position;
+}
+
 /* Nothing more to compute, for good or because all are leaving: save once, then go. */
 static bool plan_end(const struct member *m, struct wire_turn *turn)
 {
-    bool wants_save =
-        m->config.has_store && turn->position > 0 && m->saves.position != turn->position;
     if (member_saves_any(m)) return false; /* an earlier checkpoint must end first */
+    bool wants_save = wants_last_save(m, turn->position) || wants_first_save(m, turn->position);
     turn->kind = wants_save ? TURN_SAVE : TURN_FINISH;
     turn->save = wants_save;
     turn->generation = m->generation_max;
     return true;
 }
 
-bool member_plan(struct member *m, struct wire_turn *ret_turn)
+/* True, and *ret_seen: it is for this member to give the next turn. */
+static bool leads_now(const struct member *m, struct seen *ret_seen)
 {
-    if (member_leader(m) != m->config.id || !turn_is_over(m)) return false;
+    if (member_leader(m) != m->config.id || !m->self.has_state || !turn_is_over(m)) return false;
+    look(m, ret_seen);
+    for (uint32_t i = 0; i < ret_seen->count; i++) ret_seen->out[i] = is_out(m, ret_seen->id[i]);
+    return true;
+}
+
+static bool any_behind(const struct seen *seen)
+{
+    for (uint32_t i = 0; i < seen->count; i++)
+        if (is_behind(seen, i)) return true;
+    return false;
+}
+
+static void begin_turn(const struct member *m, const struct seen *seen, struct wire_turn *turn)
+{
+    memset(turn, 0, sizeof *turn);
+    turn->tag = (struct wire_tag){m->turn_max + 1, m->config.id};
+    turn->position = seen->best->position;
+    turn->era = seen->best->era;
+    turn->generation = m->generation_max;
+}
+
+/* All that is to be done with these weights is done: no more steps, or nobody stays to do them. */
+static bool is_at_end(const struct member *m, const struct seen *seen, uint64_t position)
+{
+    bool stayers = false;
+    for (uint32_t i = 0; i < seen->count; i++) stayers = stayers || !seen->status[i]->leaving;
+    return position == m->config.steps || !stayers;
+}
+
+bool member_plan(struct member *m, struct wire_turn *turn, struct wire_cut *ret_cut)
+{
     struct seen seen;
-    look(m, &seen);
-    ASSERT(leader_of(&seen) == m->config.id);
-    for (uint32_t i = 0; i < seen.count; i++) seen.out[i] = is_out(m, seen.id[i]);
-    bool behind = false, stayers = false;
-    for (uint32_t i = 0; i < seen.count; i++) {
-        behind = behind || is_behind(&seen, i);
-        stayers = stayers || !seen.status[i]->leaving;
-    }
-    memset(ret_turn, 0, sizeof *ret_turn);
-    ret_turn->tag = (struct wire_tag){m->turn_max + 1, m->config.id};
-    ret_turn->position = seen.position_max;
-    choose_members(&seen, behind, ret_turn);
-    ASSERT(ret_turn->member_count > 0);
+    if (!leads_now(m, &seen)) return false;
+    begin_turn(m, &seen, turn);
+    if (member_is_sharded(m) && member_plan_seal(m, &seen, turn)) return true;
+    bool behind = any_behind(&seen);
+    choose_members(&seen, behind, turn);
+    ASSERT(turn->member_count > 0);
     if (behind) {
-        ret_turn->kind = TURN_SYNC;
-        ret_turn->generation = m->generation_max;
-        choose_sources(m, ret_turn);
+        turn->kind = TURN_SYNC;
+        choose_sources(m, turn);
         return true;
     }
-    bool all_steps_done = seen.position_max == m->config.steps;
-    if (all_steps_done || !stayers) return plan_end(m, ret_turn);
-    plan_compute(m, ret_turn);
+    bool ends = is_at_end(m, &seen, turn->position);
+    bool needs_moments =
+        !ends || wants_last_save(m, turn->position) || wants_first_save(m, turn->position);
+    if (member_is_sharded(m) && needs_moments) {
+        enum shard_need need = member_plan_recut(m, &seen, turn, ret_cut);
+        if (need == SHARD_RECUT) return true;
+        if (need == SHARD_LOST && turn->position < m->config.steps) return false;
+        if (need == SHARD_LOST) { /* the weights are final: nobody needs them any more */
+            turn->kind = TURN_FINISH;
+            return true;
+        }
+    }
+    if (ends || wants_first_save(m, turn->position)) return plan_end(m, turn);
+    plan_compute(m, turn);
     return true;
+}
+
+bool member_moments_are_lost(const struct member *m)
+{
+    struct seen seen;
+    struct wire_turn turn;
+    struct wire_cut cut;
+    if (!leads_now(m, &seen)) return false;
+    begin_turn(m, &seen, &turn);
+    if (member_plan_seal(m, &seen, &turn) || any_behind(&seen)) return false;
+    choose_members(&seen, false, &turn);
+    return turn.position < m->config.steps &&
+           member_plan_recut(m, &seen, &turn, &cut) == SHARD_LOST;
 }

@@ -4,6 +4,31 @@
 
 #include "worker/core/member.h"
 
+struct seen { /* everybody heard from, this member included, by id */
+    uint32_t count;
+    uint64_t id[GROUP_PEERS_MAX + 1];
+    const struct wire_status *status[GROUP_PEERS_MAX + 1];
+    const struct wire_status *best; /* furthest ahead, see member_progress() */
+    bool any_state;
+    bool out[GROUP_PEERS_MAX + 1]; /* left out of turns, by member_plan() */
+};
+
+/* Below, at or above 0 as a is behind, level with or ahead of b: by era, then position, then the cut
+ * in force, then whether the step in work is sealed. Moments apart, position alone counts. */
+int member_progress(const struct wire_status *a, const struct wire_status *b);
+/* Same weights as the furthest ahead? */
+bool member_is_level(const struct seen *seen, uint32_t i);
+
+/* member_plan_shard.c: the turn that sharded moments want before anything else goes on. */
+bool member_plan_seal(const struct member *m, const struct seen *seen, struct wire_turn *turn);
+bool member_seal_is_over(const struct member *m);
+bool member_recut_is_over(const struct member *m);
+enum shard_need { SHARD_FINE = 1, SHARD_RECUT, SHARD_LOST };
+/* turn: position and the members that are to go on are set. FINE: turn->base is set. RECUT: turn and
+ * cut are whole. LOST: some moments have no holder. */
+enum shard_need member_plan_recut(const struct member *m, const struct seen *seen,
+                                  struct wire_turn *turn, struct wire_cut *ret_cut);
+
 /* Status of `id`, this member's own included; NULL: not connected or not heard yet. */
 const struct wire_status *member_status_of(const struct member *m, uint64_t id);
 /* Who leads as seen from here; 0: nobody has state. */
@@ -13,6 +38,8 @@ uint64_t member_speaker(const struct member *m);
 /* May this member found the group now? */
 bool member_may_found(const struct member *m);
 /* True and *ret_turn: this member leads and a new turn is due. */
-bool member_plan(struct member *m, struct wire_turn *ret_turn);
+bool member_plan(struct member *m, struct wire_turn *ret_turn, struct wire_cut *ret_cut);
+/* This member leads and could go on but for moments that nobody reachable holds. */
+bool member_moments_are_lost(const struct member *m);
 
 #endif

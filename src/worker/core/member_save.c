@@ -121,6 +121,7 @@ void member_save_order(struct member *m, const struct wire_turn *turn)
     m->self.save[1] = m->self.save[0];
     m->self.save[0] = turn->tag;
     s->wanted = true;
+    member_shard_save_map(m, &s->map);
     s->turn = *turn;
 }
 
@@ -148,6 +149,7 @@ static void note_shard(struct member_saves *s, struct member_save *save,
         return;
     }
     give_up(s, save);
+    s->first_done = true;
     if (s->position < save->step) s->position = save->step; /* tried: a full disk, say */
 }
 
@@ -241,6 +243,7 @@ void member_manifest_done(struct member *m, const struct wire_tag *tag)
     struct member_save *save = find_save(m, tag);
     ASSERT(save != NULL);
     save->active = false;
+    m->saves.first_done = true;
     if (m->saves.position < save->step) m->saves.position = save->step;
     m->saves.write_us = m->now_us - save->ordered_us;
     member_settle(m);

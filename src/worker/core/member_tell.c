@@ -17,7 +17,8 @@ static enum record_phase phase_of(const struct member *m)
     if (!m->parked) {
         switch (m->work) {
         case MEMBER_WANT_COMPUTE: return m->waits_for_data ? RECORD_DATA : RECORD_COMPUTE;
-        case MEMBER_WANT_APPLY: return RECORD_APPLY;
+        case MEMBER_WANT_APPLY:
+        case MEMBER_WANT_PLACE: return RECORD_APPLY;
         case MEMBER_WANT_SAVE: return RECORD_SAVE;
         case MEMBER_WANT_WAIT:
         case MEMBER_WANT_FOUND:

@@ -70,8 +70,8 @@ static void order(struct bench *b, uint64_t number, const char *owners)
                              .source = {GROUP_NOBODY, GROUP_NOBODY},
                              .slot_count = SLOTS};
     for (uint32_t slot = 0; slot < SLOTS; slot++) turn.owner[slot] = owners[slot] == 'm';
-    assert_true(
-        member_frame(&b->member, LEADER, WIRE_TURN, payload, wire_put_turn(payload, &turn), 3));
+    assert_true(member_frame(&b->member, LEADER, WIRE_TURN, payload,
+                             wire_put_turn(payload, &turn, NULL), 3));
     struct wire_status status = {.has_state = 1, .turn = turn.tag};
     assert_true(member_frame(&b->member, LEADER, WIRE_STATUS, payload,
                              wire_put_status(payload, &status), 3));

@@ -14,7 +14,8 @@ enum member_want member_want(const struct member *m)
     if (m->exit != 0) return m->exit;
     if (m->founding) return MEMBER_WANT_FOUND;
     if (m->saves.wanted && member_save_fits(m)) return MEMBER_WANT_SAVE;
-    if (m->committing) return MEMBER_WANT_APPLY;
+    if (m->committing) return member_is_sharded(m) ? MEMBER_WANT_PLACE : MEMBER_WANT_APPLY;
+    if (m->shards.applying && m->shards.range_first < m->shards.range_end) return MEMBER_WANT_APPLY;
     if (computes(m) && !slot_set_is_within(&m->mine, &m->done)) return MEMBER_WANT_COMPUTE;
     return MEMBER_WANT_WAIT;
 }
@@ -36,6 +37,7 @@ void member_unpark(struct member *m)
     m->waits_for_data = false;
     m->work_step = member_step(m);
     m->work_attempt = m->last_compute.attempt;
+    m->shards.range_is_out = want == MEMBER_WANT_APPLY && member_is_sharded(m);
     if (want != MEMBER_WANT_COMPUTE) return;
     for (m->slot = 0; !slot_set_has(&m->mine, m->slot) || slot_set_has(&m->done, m->slot);)
         m->slot++;
@@ -49,10 +51,13 @@ void member_founded(struct member *m, uint64_t position)
     ASSERT(position <= m->config.steps);
     m->founding = false;
     m->saves.position = position;
+    m->saves.first_done = position > 0 || m->self.era > 0;
     m->saves.ordered_us = m->now_us;
     m->self.has_state = 1;
     m->self.position = position;
     m->self.moved_by = (struct wire_tag){0};
+    member_void_sums(m);
+    member_shard_found(m);
     member_tell_all(m);
     member_settle(m);
 }
@@ -127,6 +132,7 @@ void member_applied(struct member *m)
            m->config.layout->block_count * sizeof *m->config.scale);
     m->committing = false;
     m->self.slot_us = slot_speed_end_step(&m->speed);
+    if (member_is_sharded(m)) exchange_abort(&m->exchange); /* all were ready: nobody needs it */
     m->self.position = m->commit.step + 1;
     m->self.moved_by = m->commit.turn.tag;
     member_void_sums(m);
@@ -213,7 +219,7 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
     if (peer->turn_due && ours) {
         peer->turn_due = false;
         *ret_kind = WIRE_TURN;
-        return wire_put_turn(bytes, &m->turn);
+        return wire_put_turn(bytes, &m->turn, &m->shards.cut);
     }
     if (peer->shard_count > 0) {
         size_t count = wire_put_shard(bytes, &peer->shard[0]);
@@ -250,23 +256,26 @@ static size_t fill_data(struct member *m, struct member_peer *peer, uint8_t *byt
 
 bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_message)
 {
-    bool exchanges = wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
     if (m->turn.tag.turn == 0) return false;
+    bool reduces = wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
     for (uint32_t i = 0; i < m->peer_count; i++) {
         struct member_peer *peer = &m->peer[i];
         if (peer->id != id || !peer->connected || !peer->knows_status) continue;
         if (wire_tag_compare(&peer->status.turn, &m->turn.tag) != 0) return false;
         if (peer->out.active && m->parked && m->self.position == m->turn.position)
             return transfer_next(&peer->out, &m->config.state, &m->turn.tag, ret_message);
-        if (!exchanges) return false;
+        if (m->me == GROUP_NOBODY) return false;
         for (uint32_t k = 0; k < m->turn.member_count; k++)
-            if (m->turn.member[k] == id) return exchange_next(&m->exchange, k, ret_message);
+            if (m->turn.member[k] == id)
+                return (reduces && exchange_next(&m->exchange, k, ret_message)) ||
+                       member_shard_next(m, k, ret_message);
     }
     return false;
 }
 
 bool member_holds(const struct member *m, const struct exchange_message *message)
 {
+    if (handover_is_ours(message->header)) return handover_holds(&m->shards.handover, message);
     return exchange_holds(&m->exchange, message);
 }
 

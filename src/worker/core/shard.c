@@ -2,12 +2,15 @@
 #include "core/assert.h"
 #include <string.h>
 
-enum { UNIT_BLOCKS_MIN = 4 }; /* 4 KiB of one moment: a page */
+/* A unit of 16 KiB of a moment or more is worth a message; small models are cut finer all the same,
+ * so that all members can have a share. */
+enum { UNIT_BLOCKS_MIN = 16, UNITS_MIN = 128 };
 
 uint32_t shard_unit_count(uint32_t block_count)
 {
+    ASSERT(block_count > 0);
     uint32_t units = block_count / UNIT_BLOCKS_MIN;
-    if (units == 0) units = 1;
+    if (units < UNITS_MIN) units = block_count < UNITS_MIN ? block_count : UNITS_MIN;
     return units < SHARD_UNITS_MAX ? units : SHARD_UNITS_MAX;
 }
 

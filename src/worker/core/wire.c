@@ -197,6 +197,13 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_tag(&cursor, &status->broken);
     wire_write_tag(&cursor, &status->save[0]);
     wire_write_tag(&cursor, &status->save[1]);
+    wire_write_tag(&cursor, &status->ready);
+    wire_write_tag(&cursor, &status->sealed);
+    wire_write_tag(&cursor, &status->base);
+    wire_write_tag(&cursor, &status->held);
+    wire_write_u64(&cursor, status->era);
+    wire_write_u64(&cursor, status->memory);
+    wire_write_u64(&cursor, status->host);
     wire_write_u64(&cursor, (uint64_t)status->beat_us);
     return (size_t)(cursor.at - bytes);
 }
@@ -216,6 +223,13 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.broken = wire_read_tag(&cursor);
     status.save[0] = wire_read_tag(&cursor);
     status.save[1] = wire_read_tag(&cursor);
+    status.ready = wire_read_tag(&cursor);
+    status.sealed = wire_read_tag(&cursor);
+    status.base = wire_read_tag(&cursor);
+    status.held = wire_read_tag(&cursor);
+    status.era = wire_read_u64(&cursor);
+    status.memory = wire_read_u64(&cursor);
+    status.host = wire_read_u64(&cursor);
     uint64_t beat_us = wire_read_u64(&cursor);
     if (!ended_well(&cursor) || flags > 3 || beat_us > LIVENESS_DUE_US_MAX) return false;
     status.beat_us = (int64_t)beat_us;
@@ -223,7 +237,33 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     return true;
 }
 
-size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn)
+static void write_map(struct wire_cursor *cursor, const struct shard_map *map)
+{
+    wire_write_u32(cursor, map->unit_count);
+    wire_write(cursor, map->owner, map->unit_count);
+    wire_write(cursor, map->mirror, map->unit_count);
+}
+
+/* Indexes below member_count or SHARD_NONE; with `whole` as shard_map_is_sound() wants it. */
+static bool read_map(struct wire_cursor *cursor, uint32_t member_count, bool whole,
+                     struct shard_map *ret_map)
+{
+    uint32_t count = wire_read_u32(cursor);
+    if (cursor->failed || count == 0 || count > SHARD_UNITS_MAX) return false;
+    const uint8_t *owner = wire_read(cursor, count), *mirror = wire_read(cursor, count);
+    if (cursor->failed) return false;
+    ret_map->unit_count = count;
+    memcpy(ret_map->owner, owner, count);
+    memcpy(ret_map->mirror, mirror, count);
+    if (whole) return shard_map_is_sound(ret_map, member_count);
+    for (uint32_t u = 0; u < count; u++) {
+        if (owner[u] >= member_count && owner[u] != SHARD_NONE) return false;
+        if (mirror[u] >= member_count && mirror[u] != SHARD_NONE) return false;
+    }
+    return true;
+}
+
+size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn, const struct wire_cut *cut)
 {
     struct wire_cursor cursor = writer(bytes);
     wire_write_tag(&cursor, &turn->tag);
@@ -234,10 +274,18 @@ size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn)
     wire_write_u32(&cursor, turn->member_count);
     wire_write_u32(&cursor, turn->slot_count);
     wire_write_u32(&cursor, (uint32_t)turn->kind | (uint32_t)turn->save << 8);
+    wire_write_u64(&cursor, turn->era);
+    wire_write_tag(&cursor, &turn->base);
+    wire_write_tag(&cursor, &turn->seal);
     wire_write(&cursor, turn->member, turn->member_count * sizeof turn->member[0]);
     wire_write(&cursor, turn->source, turn->member_count);
     wire_write(&cursor, turn->zone, turn->member_count);
     wire_write(&cursor, turn->owner, turn->slot_count);
+    if (turn->kind == TURN_RECUT) {
+        write_map(&cursor, &cut->held);
+        write_map(&cursor, &cut->map);
+    }
+    ASSERT(!cursor.failed);
     return (size_t)(cursor.at - bytes);
 }
 
@@ -250,10 +298,18 @@ static bool turn_is_sound(const struct wire_turn *turn)
     }
     for (uint32_t slot = 0; slot < turn->slot_count; slot++)
         if (turn->owner[slot] >= turn->member_count) return false;
-    return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_FINISH && turn->save <= 1;
+    return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_SEAL && turn->save <= 1;
 }
 
-bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn)
+static bool read_cut(struct wire_cursor *cursor, uint32_t member_count, struct wire_cut *ret_cut)
+{
+    return read_map(cursor, member_count, false, &ret_cut->held) &&
+           read_map(cursor, member_count, true, &ret_cut->map) &&
+           ret_cut->held.unit_count == ret_cut->map.unit_count;
+}
+
+bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn,
+                   struct wire_cut *ret_cut)
 {
     struct wire_cursor cursor = wire_reader(bytes, count);
     struct wire_turn turn = {.tag = wire_read_tag(&cursor)};
@@ -269,10 +325,15 @@ bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_tur
         return false;
     turn.kind = (uint8_t)kind;
     turn.save = (uint8_t)(kind >> 8);
+    turn.era = wire_read_u64(&cursor);
+    turn.base = wire_read_tag(&cursor);
+    turn.seal = wire_read_tag(&cursor);
     const uint8_t *member = wire_read(&cursor, turn.member_count * sizeof turn.member[0]);
     const uint8_t *source = wire_read(&cursor, turn.member_count);
     const uint8_t *zone = wire_read(&cursor, turn.member_count);
     const uint8_t *owner = wire_read(&cursor, turn.slot_count);
+    if (cursor.failed) return false;
+    if (turn.kind == TURN_RECUT && !read_cut(&cursor, turn.member_count, ret_cut)) return false;
     if (!ended_well(&cursor)) return false;
     memcpy(turn.member, member, turn.member_count * sizeof turn.member[0]);
     memcpy(turn.source, source, turn.member_count);

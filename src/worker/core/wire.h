@@ -13,6 +13,7 @@
 #ifndef SHOAL_WORKER_CORE_WIRE_H
 #define SHOAL_WORKER_CORE_WIRE_H
 
+#include "worker/core/shard.h"
 #include "worker/core/slots.h"
 
 enum {
@@ -76,7 +77,12 @@ struct wire_status {
     struct wire_tag moved_by; /* the one that led to `position` */
     struct wire_tag broken;   /* the one whose bitmaps did not fit */
     struct wire_tag save[2];  /* the last two with an order to save, newest first */
-    int64_t beat_us;          /* when the sender's newest beat was due, in its clock (liveness.h) */
+    /* With sharded moments, see member_shard.h: */
+    struct wire_tag ready, sealed; /* the COMPUTE whose means are here; that all are ready for */
+    struct wire_tag base, held;    /* the RECUT in force here; the one that is complete here */
+    uint64_t era;                  /* times the group fell back to a checkpoint */
+    uint64_t memory, host;         /* of the worker: with the zone, what shares follow from */
+    int64_t beat_us; /* when the sender's newest beat was due, in its clock (liveness.h) */
 };
 
 enum vouch_kind {
@@ -90,17 +96,25 @@ struct wire_vouch {
     uint32_t kind, age_us; /* enum vouch_kind; since it was last heard at the sender, saturates */
 };
 
-enum turn_kind { TURN_COMPUTE = 1, TURN_SYNC, TURN_SAVE, TURN_FINISH };
+enum turn_kind { TURN_COMPUTE = 1, TURN_SYNC, TURN_SAVE, TURN_FINISH, TURN_RECUT, TURN_SEAL };
 
 struct wire_turn {
     struct wire_tag tag;
     uint64_t generation, position;
     uint32_t attempt, redone_slots, member_count, slot_count;
     uint8_t kind, save;
+    uint64_t era;
+    struct wire_tag base;               /* the RECUT whose map holds, see member_shard.h */
+    struct wire_tag seal;               /* SEAL: the COMPUTE that is to be finished */
     uint64_t member[GROUP_MEMBERS_MAX]; /* ids, ascending */
     uint8_t source[GROUP_MEMBERS_MAX];  /* SYNC: index to fetch from; own index: keep your own */
     uint8_t owner[GROUP_SLOTS_MAX];     /* COMPUTE: member index per slot */
     uint8_t zone[GROUP_MEMBERS_MAX];    /* COMPUTE: first member of the same zone */
+};
+
+/* Goes with a RECUT: who holds what, and who is to; over the members of the turn. */
+struct wire_cut {
+    struct shard_map held, map;
 };
 
 struct wire_shard {
@@ -120,13 +134,15 @@ bool wire_get_header(const uint8_t *bytes, enum wire_kind *ret_kind, uint32_t *r
 /* Encoders return the payload's length; buffers hold WIRE_PAYLOAD_MAX bytes. */
 size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello);
 size_t wire_put_status(uint8_t *bytes, const struct wire_status *status);
-size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn);
+size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn, const struct wire_cut *cut);
 size_t wire_put_shard(uint8_t *bytes, const struct wire_shard *shard);
 size_t wire_put_vouch(uint8_t *bytes, const struct wire_vouch *vouch);
 size_t wire_put_summary(uint8_t *bytes, const struct record_summary *told);
 bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_hello);
 bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret_status);
-bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn);
+/* cut: written and read only with a RECUT. */
+bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn,
+                   struct wire_cut *ret_cut);
 bool wire_get_shard(const uint8_t *bytes, size_t count, struct wire_shard *ret_shard);
 bool wire_get_vouch(const uint8_t *bytes, size_t count, struct wire_vouch *ret_vouch);
 bool wire_get_summary(const uint8_t *bytes, size_t count, struct record_summary *ret_told);

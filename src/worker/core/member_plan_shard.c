@@ -1,0 +1,198 @@
+/* The leader's side of member_shard.c: finishing a sealed step, cutting anew. */
+#include "core/assert.h"
+#include "worker/core/member_plan.h"
+#include <string.h>
+
+static bool same_tag(const struct wire_tag *a, const struct wire_tag *b)
+{
+    return wire_tag_compare(a, b) == 0;
+}
+
+/* The newest cut, if it is whole: all its members are there and hold what it gives them. */
+static const struct member_base *plan_base(const struct member *m)
+{
+    const struct member_shards *s = &m->shards;
+    if (s->next.tag.turn == 0 || !same_tag(&m->self.held, &s->next.tag)) return &s->base;
+    for (uint32_t i = 0; i < s->next.member_count; i++) {
+        const struct wire_status *status = member_status_of(m, s->next.member[i]);
+        if (status == NULL || !same_tag(&status->held, &s->next.tag)) return &s->base;
+    }
+    return &s->next;
+}
+
+static bool stands_on(const struct wire_status *status, const struct wire_tag *base)
+{
+    return same_tag(&status->base, base) || same_tag(&status->held, base);
+}
+
+static void forget_holder(struct shard_map *held, uint32_t member)
+{
+    for (uint32_t u = 0; u < held->unit_count; u++) {
+        if (held->owner[u] == member) held->owner[u] = SHARD_NONE;
+        if (held->mirror[u] == member) held->mirror[u] = SHARD_NONE;
+    }
+}
+
+/* Who of the turn's members holds what. */
+static void find_held(const struct member *m, const struct member_base *base,
+                      const struct wire_turn *turn, struct shard_map *ret_held)
+{
+    if (base->tag.turn == 0) {
+        ret_held->unit_count = shard_unit_count(m->config.layout->block_count);
+        memset(ret_held->owner, SHARD_NONE, sizeof ret_held->owner);
+        memset(ret_held->mirror, SHARD_NONE, sizeof ret_held->mirror);
+        return;
+    }
+    shard_translate(&base->map, base->member, base->member_count, turn->member, turn->member_count,
+                    ret_held);
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        if (!stands_on(member_status_of(m, turn->member[i]), &base->tag))
+            forget_holder(ret_held, i);
+}
+
+static void add_member(struct wire_turn *turn, uint64_t id)
+{
+    if (turn->member_count == GROUP_MEMBERS_MAX) return;
+    turn->source[turn->member_count] = GROUP_NOBODY;
+    turn->member[turn->member_count++] = id;
+}
+
+static bool waits_for(const struct wire_status *status, const struct wire_tag *seal)
+{
+    return status->has_state && same_tag(&status->ready, seal) &&
+           !same_tag(&status->moved_by, seal);
+}
+
+bool member_plan_seal(const struct member *m, const struct seen *seen, struct wire_turn *turn)
+{
+    const struct wire_tag *seal = &m->self.sealed;
+    if (seal->turn == 0 || !same_tag(&m->last_compute.tag, seal)) return false;
+    if (!same_tag(&m->last_compute.base, &m->shards.base.tag)) return false;
+    struct wire_turn plan = *turn;
+    bool any = false;
+    for (uint32_t i = 0; i < seen->count; i++) {
+        const struct wire_status *status = seen->status[i];
+        if (seen->out[i] || status->era != m->self.era || !stands_on(status, &m->shards.base.tag))
+            continue;
+        bool waits = waits_for(status, seal);
+        any = any || waits;
+        if (waits || same_tag(&status->moved_by, seal)) add_member(&plan, seen->id[i]);
+    }
+    if (!any) return false;
+    struct shard_map held;
+    find_held(m, &m->shards.base, &plan, &held);
+    if (shard_lost_units(&held) > 0) return false;
+    plan.kind = TURN_SEAL;
+    plan.position = m->last_compute.position;
+    plan.base = m->shards.base.tag;
+    plan.seal = *seal;
+    *turn = plan;
+    return true;
+}
+
+bool member_seal_is_over(const struct member *m)
+{
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < m->turn.member_count; i++) {
+        const struct wire_status *status = member_status_of(m, m->turn.member[i]);
+        if (status == NULL || !status->has_state || status->era != m->turn.era) return true;
+        if (same_tag(&status->broken, &m->turn.tag)) return true;
+        if (same_tag(&status->moved_by, &m->turn.seal)) {
+            moved++;
+            continue;
+        }
+        if (!waits_for(status, &m->turn.seal)) return true;
+    }
+    return moved == m->turn.member_count;
+}
+
+bool member_recut_is_over(const struct member *m)
+{
+    const struct wire_turn *turn = &m->turn;
+    uint32_t whole = 0;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        const struct wire_status *status = member_status_of(m, turn->member[i]);
+        if (status == NULL || same_tag(&status->broken, &turn->tag)) return true;
+        if (same_tag(&status->held, &turn->tag)) {
+            whole++;
+            continue;
+        }
+        if (!same_tag(&status->turn, &turn->tag)) continue;
+        bool is_there =
+            status->has_state && status->era == turn->era && status->position == turn->position;
+        bool gives = false;
+        for (uint32_t u = 0; u < m->shards.cut.held.unit_count && !gives; u++)
+            gives = m->shards.cut.held.owner[u] == i || m->shards.cut.held.mirror[u] == i;
+        if (!is_there || (gives && !same_tag(&status->base, &turn->base))) return true;
+    }
+    return whole == turn->member_count;
+}
+
+/* Do the turn's members hold everything twice (once, if there is but one), and none else is needed? */
+static bool is_covered(const struct member *m, const struct member_base *base,
+                       const struct wire_turn *turn)
+{
+    struct shard_map held;
+    if (base->tag.turn == 0) return false;
+    find_held(m, base, turn, &held);
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        if (!stands_on(member_status_of(m, turn->member[i]), &base->tag)) return false;
+        bool in_base = false;
+        for (uint32_t k = 0; k < base->member_count; k++)
+            in_base = in_base || base->member[k] == turn->member[i];
+        if (!in_base) return false;
+    }
+    for (uint32_t u = 0; u < held.unit_count; u++)
+        if (held.owner[u] == SHARD_NONE || (turn->member_count > 1 && held.mirror[u] == SHARD_NONE))
+            return false;
+    return true;
+}
+
+static bool has_member(const struct wire_turn *turn, uint64_t id)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        if (turn->member[i] == id) return true;
+    return false;
+}
+
+/* Those who go on, and those who leave but hold something, by id. */
+static void choose_cutters(const struct seen *seen, const struct wire_tag *base,
+                           struct wire_turn *turn)
+{
+    struct wire_turn crew = *turn;
+    turn->member_count = 0;
+    for (uint32_t i = 0; i < seen->count; i++) {
+        bool source = member_is_level(seen, i) && !seen->out[i] && base->turn != 0 &&
+                      stands_on(seen->status[i], base);
+        if (source || has_member(&crew, seen->id[i])) add_member(turn, seen->id[i]);
+    }
+}
+
+enum shard_need member_plan_recut(const struct member *m, const struct seen *seen,
+                                  struct wire_turn *turn, struct wire_cut *ret_cut)
+{
+    const struct member_base *base = plan_base(m);
+    if (is_covered(m, base, turn)) {
+        turn->base = base->tag;
+        return SHARD_FINE;
+    }
+    struct wire_turn crew = *turn;
+    choose_cutters(seen, &base->tag, turn);
+    find_held(m, base, turn, &ret_cut->held);
+    turn->base = base->tag;
+    if (shard_lost_units(&ret_cut->held) > 0) {
+        if (turn->position > 0 || turn->era > 0) return SHARD_LOST;
+        turn->base = (struct wire_tag){0}; /* all moments are zero */
+        find_held(m, &(struct member_base){0}, turn, &ret_cut->held);
+    }
+    struct shard_member member[GROUP_MEMBERS_MAX];
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        const struct wire_status *status = member_status_of(m, turn->member[i]);
+        uint64_t memory = status->memory == 0 ? 1 : status->memory;
+        member[i] = (struct shard_member){status->zone, status->host,
+                                          has_member(&crew, turn->member[i]) ? memory : 0};
+    }
+    shard_plan(member, turn->member_count, &ret_cut->held, &ret_cut->map);
+    turn->kind = TURN_RECUT;
+    return SHARD_RECUT;
+}

@@ -1,26 +1,20 @@
 #include "worker/link_knock.h"
 #include "core/assert.h"
+#include "worker/token.h"
 #include <errno.h>
-#include <openssl/crypto.h>
-#include <openssl/hmac.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { WORDS_BYTES = 48, PROOF_BYTES = 32, TLS_FIRST_BYTE = 0x16 };
-static_assert(WORDS_BYTES + PROOF_BYTES == DOOR_KNOCK_BYTES, "words, then the proof");
+enum { WORDS_BYTES = 48, TLS_FIRST_BYTE = 0x16 };
+static_assert(WORDS_BYTES + TOKEN_PROOF_BYTES == DOOR_KNOCK_BYTES, "words, then the proof");
 static const char MAGIC[8] = {'S', 'H', 'L', 'I', 'N', 'K', '0', '1'};
 
-/* HMAC-SHA256 of the words under the token; the role keeps an answer from being a question. */
-static bool prove(const uint8_t *words, bool answer, const char *token, uint8_t proof[PROOF_BYTES])
+/* The role keeps an answer from being a question. */
+static void write_text(const uint8_t *words, bool answer, uint8_t text[WORDS_BYTES + 1])
 {
-    uint8_t text[WORDS_BYTES + 1];
-    unsigned int bytes = 0;
     memcpy(text, words, WORDS_BYTES);
     text[WORDS_BYTES] = answer ? 'a' : 'q';
-    return HMAC(EVP_sha256(), token, (int)strlen(token), text, sizeof text, proof, &bytes) !=
-               NULL &&
-           bytes == PROOF_BYTES;
 }
 
 void knock_write(const struct knock_words *words, bool answer, const char *token,
@@ -35,16 +29,18 @@ void knock_write(const struct knock_words *words, bool answer, const char *token
     wire_write_u32(&cursor, words->stream);
     wire_write_u32(&cursor, words->streams);
     wire_write_u32(&cursor, 0);
-    if (!prove(bytes, answer, token, bytes + WORDS_BYTES))
+    uint8_t text[WORDS_BYTES + 1];
+    write_text(bytes, answer, text);
+    if (!token_prove(token, text, sizeof text, bytes + WORDS_BYTES))
         memset(bytes, 0, DOOR_KNOCK_BYTES); /* out of memory: a message that nobody believes */
 }
 
 bool knock_read(const uint8_t bytes[DOOR_KNOCK_BYTES], bool answer, const char *token,
                 struct knock_words *ret_words)
 {
-    uint8_t proof[PROOF_BYTES];
-    if (!prove(bytes, answer, token, proof)) return false;
-    if (CRYPTO_memcmp(proof, bytes + WORDS_BYTES, PROOF_BYTES) != 0) return false;
+    uint8_t text[WORDS_BYTES + 1];
+    write_text(bytes, answer, text);
+    if (!token_check(token, text, sizeof text, bytes + WORDS_BYTES)) return false;
     if (memcmp(bytes, MAGIC, sizeof MAGIC) != 0) return false;
     struct wire_cursor cursor = wire_reader(bytes + sizeof MAGIC, WORDS_BYTES - sizeof MAGIC);
     struct knock_words words = {.from = wire_read_u64(&cursor)};

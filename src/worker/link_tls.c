@@ -1,18 +1,18 @@
 #include "worker/link_tls.h"
 #include "base/mem.h"
 #include "worker/link_stream.h"
+#include "worker/token.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
-#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { KEY_BYTES = 32, AHEAD_BYTES = 128 * 1024 };
+enum { KEY_BYTES = TOKEN_PROOF_BYTES, AHEAD_BYTES = 128 * 1024 };
 static const unsigned char IDENTITY[] = "shoal job";
 static const unsigned char PURPOSE[] = "shoal link, TLS 1.3 pre-shared key, 1";
 static const unsigned char SUITE[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
@@ -115,12 +115,8 @@ static bool set_up(struct tls_keys *keys)
 struct tls_keys *tls_keys_open(const char *token)
 {
     struct tls_keys *keys = token[0] == '\0' ? NULL : mem_zalloc(1, sizeof *keys);
-    unsigned int bytes = 0;
     if (keys == NULL) return NULL;
-    bool fine = HMAC(EVP_sha256(), token, (int)strlen(token), PURPOSE, sizeof PURPOSE, keys->key,
-                     &bytes) != NULL &&
-                bytes == KEY_BYTES && set_up(keys);
-    if (fine) return keys;
+    if (token_prove(token, PURPOSE, sizeof PURPOSE, keys->key) && set_up(keys)) return keys;
     tls_keys_close(keys);
     return NULL;
 }

@@ -309,51 +309,84 @@ static void read_lines(struct net *net)
     }
 }
 
+/* What keeps this peer out, or NULL. */
+static const char *refusal(const struct net *net, const struct conn *conn,
+                           const struct wire_hello *hello, char *text, size_t bytes)
+{
+    const struct wire_hello *ours = &net->options.hello;
+    if (hello->job != ours->job) return "is of another job";
+    if (hello->plan != ours->plan) { /* before the identity, which then differs as well */
+        net->options.tell_difference(net->options.self, hello, text, bytes);
+        return text;
+    }
+    if (hello->identity != ours->identity) {
+        snprintf(text, bytes,
+                 "has identity %016" PRIx64 ", this worker %016" PRIx64
+                 "; run the same program with the same options and data",
+                 hello->identity, ours->identity);
+        return text;
+    }
+    if (hello->worker == 0 || hello->worker == ours->worker ||
+        (conn->dialled && hello->worker != conn->worker))
+        return "has an unexpected worker id";
+    return NULL;
+}
+
+static bool refuse(struct net *net, const char *why)
+{
+    if (!net->said_refused)
+        log_line(LOG_WARN, "worker", "a peer was refused", "why=\"it %s\"", why);
+    net->said_refused = true;
+    return false;
+}
+
+/* Our hello as it was sent on this connection. */
+static struct wire_hello own_hello(const struct net *net, const struct conn *conn)
+{
+    struct wire_hello hello = net->options.hello;
+    hello.key = conn->key;
+    return hello;
+}
+
 /* First frame of a connection. False: this is nobody to work with. */
 static bool greet(struct net *net, struct conn *conn)
 {
-    const struct wire_hello *ours = &net->options.hello;
+    char text[512];
     struct wire_hello hello;
-    char other[512];
-    const char *why = NULL;
-    if (!conn_read_hello(conn, &hello) || hello.version != ours->version)
-        why = "speaks another version";
-    else if (!conn_token_matches(&hello, ours) || hello.job != ours->job)
-        why = "shows a wrong token or job";
-    else if (hello.plan != ours->plan) { /* before the identity, which then differs as well */
-        net->options.tell_difference(net->options.self, &hello, other, sizeof other);
-        why = other;
-    } else if (hello.identity != ours->identity) {
-        snprintf(other, sizeof other,
-                 "has identity %016" PRIx64 ", this worker %016" PRIx64
-                 "; run the same program with the same options and data",
-                 hello.identity, ours->identity);
-        why = other;
-    } else if (hello.worker == 0 || hello.worker == ours->worker ||
-               (conn->dialled && hello.worker != conn->worker))
-        why = "has an unexpected worker id";
-    if (why != NULL) {
-        if (!net->said_refused)
-            log_line(LOG_WARN, "worker", "a peer was refused", "why=\"it %s\"", why);
-        net->said_refused = true;
-        return false;
-    }
+    if (!conn_read_hello(conn, &hello) || hello.version != net->options.hello.version)
+        return refuse(net, "speaks another version");
+    const char *why = refusal(net, conn, &hello, text, sizeof text);
+    if (why != NULL) return refuse(net, why);
+    conn->hello = hello;
+    conn->hello.tensor_marks = NULL; /* lay in the frame */
+    conn->greeted = conn->proof_due = true;
+    return true;
+}
+
+/* Second frame: it knows the token, so it is who it says. */
+static bool let_in(struct net *net, struct conn *conn)
+{
+    struct wire_hello ours = own_hello(net, conn);
+    const struct wire_hello *hello = &conn->hello;
+    if (!conn_check_proof(conn, net->options.door.token, hello, &ours))
+        return refuse(net, "has another token; SHOAL_TOKEN must be the same");
     for (uint32_t i = 0; i < net->conn_count; i++) /* it has started anew, or lost the old one */
-        if (net->conn[i] != conn && net->conn[i]->worker == hello.worker)
+        if (net->conn[i] != conn && net->conn[i]->worker == hello->worker)
             drop(net, net->conn[i], "reconnected");
-    conn->worker = hello.worker;
-    conn->up = member_peer_up(net->options.member, hello.worker, clock_monotonic_us());
+    conn->worker = hello->worker;
+    conn->up = member_peer_up(net->options.member, hello->worker, clock_monotonic_us());
     if (!conn->up) return false;
     char host[INET_ADDRSTRLEN];
     conn_peer_host(conn, host);
-    net_links_peer_up(net->links, &hello, conn->dialled ? conn->key : hello.key, host,
+    net_links_peer_up(net->links, hello, conn->dialled ? conn->key : hello->key, host,
                       conn->dialled);
     return true;
 }
 
 static bool take_frame(struct net *net, struct conn *conn)
 {
-    if (!conn->up) return greet(net, conn);
+    if (!conn->greeted) return greet(net, conn);
+    if (!conn->up) return let_in(net, conn);
     return member_frame(net->options.member, conn->worker, conn->kind, conn_payload(conn),
                         conn->payload_bytes, clock_monotonic_us());
 }
@@ -387,7 +420,11 @@ static bool fill_frame(struct net *net, struct conn *conn)
 /* Fills what is due to a peer, small frames together. False: nothing is left to send. */
 static bool fill(struct net *net, struct conn *conn)
 {
-    while (conn->up && conn_has_room(conn))
+    if (conn->proof_due && conn_has_room(conn)) {
+        struct wire_hello ours = own_hello(net, conn);
+        conn->proof_due = !conn_put_proof(conn, net->options.door.token, &ours, &conn->hello);
+    }
+    while (conn->up && !conn->proof_due && conn_has_room(conn))
         if (!fill_frame(net, conn)) break;
     return conn_has_output(conn);
 }

@@ -1,10 +1,10 @@
 #include "worker/net_conn.h"
 #include "base/mem.h"
 #include "core/assert.h"
+#include "worker/token.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -139,9 +139,37 @@ bool conn_read_hello(const struct conn *conn, struct wire_hello *ret_hello)
            wire_get_hello(conn_payload(conn), conn->payload_bytes, ret_hello);
 }
 
-bool conn_token_matches(const struct wire_hello *theirs, const struct wire_hello *ours)
+enum { PROOF_TEXT_BYTES = 16 + 5 * 8 };
+
+static void write_proof_text(const struct wire_hello *from, const struct wire_hello *to,
+                             uint8_t text[PROOF_TEXT_BYTES])
 {
-    return CRYPTO_memcmp(theirs->token, ours->token, sizeof ours->token) == 0;
+    struct wire_cursor cursor = {.at = text, .end = text + PROOF_TEXT_BYTES};
+    wire_write(&cursor, "shoal peer, 0001", 16);
+    wire_write_u64(&cursor, from->job);
+    wire_write_u64(&cursor, from->worker);
+    wire_write_u64(&cursor, to->worker);
+    wire_write_u64(&cursor, from->key);
+    wire_write_u64(&cursor, to->key);
+}
+
+bool conn_put_proof(struct conn *conn, const char *token, const struct wire_hello *from,
+                    const struct wire_hello *to)
+{
+    uint8_t text[PROOF_TEXT_BYTES];
+    write_proof_text(from, to, text);
+    if (!token_prove(token, text, sizeof text, conn_output(conn))) return false;
+    conn_finish_output(conn, WIRE_PROOF, TOKEN_PROOF_BYTES);
+    return true;
+}
+
+bool conn_check_proof(const struct conn *conn, const char *token, const struct wire_hello *from,
+                      const struct wire_hello *to)
+{
+    uint8_t text[PROOF_TEXT_BYTES];
+    write_proof_text(from, to, text);
+    return conn->kind == WIRE_PROOF && conn->payload_bytes == TOKEN_PROOF_BYTES &&
+           token_check(token, text, sizeof text, conn_payload(conn));
 }
 
 void conn_peer_host(const struct conn *conn, char text[INET_ADDRSTRLEN])

@@ -10,11 +10,13 @@ enum { CONN_AHEAD_BYTES = 8192, CONN_BATCH_BYTES = 4096 };
 struct conn {
     int fd;
     bool dialled, up, dead, unread, unsent;
-    bool hangup;          /* the other end has closed: read to the end */
-    uint64_t worker;      /* 0: not known yet */
-    uint64_t key;         /* of our hello */
-    int64_t link_lost_us; /* 0: as far as known it has its link */
-    int64_t since_us;     /* opened */
+    bool greeted, proof_due; /* their hello is fine; our proof is to be sent */
+    struct wire_hello hello; /* theirs, once greeted */
+    bool hangup;             /* the other end has closed: read to the end */
+    uint64_t worker;         /* 0: not known yet */
+    uint64_t key;            /* of our hello */
+    int64_t link_lost_us;    /* 0: as far as known it has its link */
+    int64_t since_us;        /* opened */
     enum wire_kind kind;
     uint32_t payload_bytes; /* of the frame just received */
     size_t in_count, out_at, out_end;
@@ -44,7 +46,12 @@ void conn_finish_output(struct conn *conn, enum wire_kind kind, size_t payload_b
 enum conn_result conn_send(struct conn *conn); /* DONE: all frames have left */
 
 bool conn_read_hello(const struct conn *conn, struct wire_hello *ret_hello);
-bool conn_token_matches(const struct wire_hello *theirs, const struct wire_hello *ours);
+/* The frame after the hello: that `from` knows the token, to `to`, on this connection alone. False:
+ * out of memory; another token. */
+bool conn_put_proof(struct conn *conn, const char *token, const struct wire_hello *from,
+                    const struct wire_hello *to);
+bool conn_check_proof(const struct conn *conn, const char *token, const struct wire_hello *from,
+                      const struct wire_hello *to);
 void conn_peer_host(const struct conn *conn, char text[INET_ADDRSTRLEN]);
 bool conn_parse_address(const char *text, struct sockaddr_in *ret_address); /* "1.2.3.4:5" */
 

@@ -486,6 +486,7 @@ bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint
     case WIRE_VOUCH: sound = take_vouch(m, peer, bytes, count); break;
     case WIRE_SUMMARY: sound = member_take_summary(m, peer, bytes, count); break;
     case WIRE_HELLO:
+    case WIRE_PROOF:
     case WIRE_KIND_END: break;
     }
     if (sound) member_settle(m);

@@ -150,7 +150,6 @@ size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello)
     wire_write_u64(&cursor, hello->worker);
     wire_write_u64(&cursor, hello->plan);
     wire_write_u64(&cursor, hello->identity);
-    wire_write(&cursor, hello->token, sizeof hello->token);
     wire_write_u64(&cursor, hello->key);
     write_place(&cursor, &hello->place);
     wire_write_u64(&cursor, hello->steps);
@@ -169,7 +168,6 @@ bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_h
     hello.worker = wire_read_u64(&cursor);
     hello.plan = wire_read_u64(&cursor);
     hello.identity = wire_read_u64(&cursor);
-    const uint8_t *token = wire_read(&cursor, sizeof hello.token);
     hello.key = wire_read_u64(&cursor);
     if (!read_place(&cursor, &hello.place)) return false;
     hello.steps = wire_read_u64(&cursor);
@@ -178,7 +176,6 @@ bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_h
     hello.tensor_count = wire_read_u32(&cursor);
     hello.tensor_marks = wire_read(&cursor, (size_t)hello.tensor_count * 4);
     if (!ended_well(&cursor)) return false;
-    memcpy(hello.token, token, sizeof hello.token);
     *ret_hello = hello;
     return true;
 }

@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 7,
+    WIRE_VERSION = 8,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -29,6 +29,7 @@ enum {
 
 enum wire_kind {
     WIRE_HELLO = 1, /* first on a connection, both ways */
+    WIRE_PROOF,     /* second: that the sender knows the job's token (net_conn.h) */
     WIRE_STATUS,    /* a level: the sender's whole state, on change and as heartbeat */
     WIRE_TURN,      /* leader's order to the group */
     WIRE_DATA,      /* a message of the exchange or of state: header, then payload (span.h) */
@@ -63,7 +64,6 @@ struct wire_hello {
     uint64_t steps;          /* what plan is a hash of, to say what differs: */
     uint32_t slots, samples_per_slot, tensor_count;
     const uint8_t *tensor_marks; /* 4 bytes a tensor, of its name and shape; borrowed */
-    char token[WIRE_TOKEN_BYTES];
     uint64_t key; /* random, anew for each connection; that of the dialling side names the link */
     struct wire_place place;
 };

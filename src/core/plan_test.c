@@ -501,6 +501,44 @@ static void an_operator_empties_a_node(void **state)
     bench_close(&b);
 }
 
+/* What a job's workers found out becomes a decision; the same again is not said again. */
+static void a_stall_is_kept_as_a_decision(void **state)
+{
+    struct bench b;
+    struct job_view job;
+    (void)state;
+    open_with(&b, (struct test_offer[]){h100_spot}, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    bench_raise(&b);
+    struct pool_event event = {.kind = POOL_EVENT_WORKER_STALLED,
+                               .u.worker_stalled = {.job_id = 1,
+                                                    .worker_id = 5,
+                                                    .step = 40,
+                                                    .lasted_us = 7 * SECOND_US,
+                                                    .kind = STALL_DATA}};
+    bench_step(&b, event);
+    bench_step(&b, event);
+    assert_int_equal(b.said[DECISION_STALL][REASON_STALL_DATA], 1);
+    assert_true(pool_job_find(b.p, 1, &job));
+    assert_int_equal(job.last_a, 40);
+    assert_int_equal(job.last_b, 5);
+    assert_int_equal(job.last_c, 7 * SECOND_US);
+    event.u.worker_stalled.kind = SLOW_LINK; /* c is the other end */
+    event.u.worker_stalled.peer_id = 6;
+    bench_step(&b, event);
+    assert_true(pool_job_find(b.p, 1, &job));
+    assert_int_equal(job.last_c, 6);
+    event.u.worker_stalled.kind = STALL_OVER;
+    bench_step(&b, event);
+    assert_int_equal(b.said[DECISION_STALL][REASON_STALL_OVER], 1);
+    event.u.worker_stalled.job_id = 99; /* nobody's */
+    bench_step(&b, event);
+    event.u.worker_stalled.kind = STALL_KIND_END;
+    event.version = POOL_CORE_VERSION;
+    assert_non_null(pool_event_check(&event));
+    bench_close(&b);
+}
+
 static void a_job_moves_when_its_region_can_hold_it_no_more(void **state)
 {
     struct bench b;
@@ -596,6 +634,7 @@ int main(void)
         cmocka_unit_test(without_budget_for_both_the_replacement_waits_for_the_release),
         cmocka_unit_test(a_notice_drains_just_before_it),
         cmocka_unit_test(an_operator_empties_a_node),
+        cmocka_unit_test(a_stall_is_kept_as_a_decision),
         cmocka_unit_test(a_job_moves_when_its_region_can_hold_it_no_more),
         cmocka_unit_test(higher_classes_are_served_first),
         cmocka_unit_test(idle_and_owned_devices_are_taken_before_any_is_bought),

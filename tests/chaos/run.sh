@@ -64,6 +64,7 @@ section outage outage
 section torch torch
 section ckpt ckpt
 section ckpt_reshard build/src/worker/worker_ckpt_reshard_test 5000
+section diagnosis build/src/worker/worker_diagnose_test 10000
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

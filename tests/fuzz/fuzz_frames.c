@@ -20,6 +20,7 @@ struct victim {
     struct transfer_segment segment;
     uint8_t shadow[sizeof(float) * ELEMENTS];
     float weights[ELEMENTS];
+    struct recorder recorder;
 };
 
 static _Alignas(64) uint8_t exchange_memory[1 << 20];
@@ -41,9 +42,11 @@ static void set_up(struct victim *v)
         .mean = v->mean,
         .state = {&v->segment, 1, sizeof v->weights},
         .shadow = v->shadow,
+        .recorder = &v->recorder,
         .log = v->log,
         .log_max = 2,
     };
+    recorder_init(&v->recorder);
     member_init(&v->member, &config);
     member_start(&v->member, 0);
     member_peers_settled(&v->member, true);
@@ -91,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
             !member_frame(&v.member, 3, (enum wire_kind)kind, payload, length, now_us))
             return 0;
         if (kind == 0) member_tick(&v.member, now_us);
+        member_record(&v.member, now_us);
         for (int i = 0; i < 8; i++) work(&v);
         enum wire_kind ignored;
         while (member_fill(&v.member, 3, payload, &ignored) > 0) {}

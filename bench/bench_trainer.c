@@ -39,13 +39,13 @@ enum {
 struct bench {
     struct model model;
     struct adamw_options adamw;
-    float *params, *mean, *variance; /* [param_count] */
-    float *left, *right, *product;   /* [SIDE, SIDE] */
+    float *params;                 /* [param_count] */
+    float *left, *right, *product; /* [SIDE, SIDE] */
     uint16_t sequences[BATCH * (CONTEXT + 1)];
     struct shoal *job;
     struct crew *crew;
     struct slot *slot;
-    struct shoal_tensor tensors[2 * MODEL_TENSORS_MAX];
+    struct shoal_tensor tensors[MODEL_TENSORS_MAX];
 };
 
 static bool bench_open(struct bench *bench, uint32_t width, struct error *ret_error)
@@ -61,13 +61,11 @@ static bool bench_open(struct bench *bench, uint32_t width, struct error *ret_er
     const struct adamw_options adamw = adamw_defaults(1e-3f);
     bench->adamw = adamw_of_job(&adamw, STEPS_MAX);
     bench->params = mem_zalloc(count, sizeof(float));
-    bench->mean = mem_zalloc(count, sizeof(float));
-    bench->variance = mem_zalloc(count, sizeof(float));
     bench->left = mem_zalloc(area, sizeof(float));
     bench->right = mem_zalloc(area, sizeof(float));
     bench->product = mem_zalloc(area, sizeof(float));
-    if (bench->params == NULL || bench->mean == NULL || bench->variance == NULL ||
-        bench->left == NULL || bench->right == NULL || bench->product == NULL)
+    if (bench->params == NULL || bench->left == NULL || bench->right == NULL ||
+        bench->product == NULL)
         return error_set(ret_error, "out of memory");
     model_init(&bench->model, 1, bench->params);
     for (size_t i = 0; i < area; i++) {
@@ -84,13 +82,11 @@ static void bench_close(struct bench *bench)
     mem_free(bench->product);
     mem_free(bench->right);
     mem_free(bench->left);
-    mem_free(bench->variance);
-    mem_free(bench->mean);
     mem_free(bench->params);
     *bench = (struct bench){0};
 }
 
-/* A job of one slot, alone. The moments are one long tensor each. */
+/* A job of one slot, alone. */
 static bool join(struct bench *bench, struct error *ret_error)
 {
     const struct model *model = &bench->model;
@@ -101,13 +97,11 @@ static bool join(struct bench *bench, struct error *ret_error)
                                                   .shape = {tensor->shape[0], tensor->shape[1]},
                                                   .dims = tensor->dims};
     }
-    const struct shoal_tensor state[2] = {
-        {.name = "mean", .data = bench->mean, .shape = {model->param_count}, .dims = 1},
-        {.name = "variance", .data = bench->variance, .shape = {model->param_count}, .dims = 1}};
+    static const char *const moments[] = {"mean", "variance"};
     const struct shoal_options options = {.params = bench->tensors,
-                                          .state = state,
                                           .param_count = model->tensor_count,
-                                          .state_count = 2,
+                                          .moment_count = 2,
+                                          .moment_names = moments,
                                           .slots = 1,
                                           .steps = STEPS_MAX,
                                           .samples_per_slot = BATCH,
@@ -119,23 +113,24 @@ static bool join(struct bench *bench, struct error *ret_error)
 struct apply {
     struct bench *bench;
     struct adamw_scales scales;
-    const float *gradient;
+    const struct shoal_work *work;
 };
 
 static void apply_share(void *context, uint32_t member)
 {
     const struct apply *apply = context;
-    struct bench *bench = apply->bench;
-    size_t count = bench->model.param_count, members = crew_count(bench->crew);
-    size_t first = count * member / members, end = count * (member + 1) / members;
-    adamw_apply(&bench->model, &apply->scales, first, end - first, apply->gradient, bench->params,
-                bench->mean, bench->variance);
+    const struct shoal_work *work = apply->work;
+    size_t members = crew_count(apply->bench->crew);
+    size_t first = work->count * member / members, end = work->count * (member + 1) / members;
+    adamw_range(&apply->scales, model_decays(&apply->bench->model.tensors[work->tensor]),
+                end - first, work->gradient + first, work->weights + first, work->moment[0] + first,
+                work->moment[1] + first);
 }
 
 static void apply(struct bench *bench, const struct shoal_work *work)
 {
     struct apply apply = {bench, adamw_scales(&bench->adamw, work->step, work->gradient_norm),
-                          work->gradient};
+                          work};
     crew_run(bench->crew, apply_share, &apply);
 }
 
@@ -154,7 +149,7 @@ static bool step(struct bench *bench)
                                                   0 /* no dropout */, work.gradient, &watch));
         } else {
             apply(bench, &work);
-            return true;
+            if (work.last) return true;
         }
     }
     return false;

@@ -2,9 +2,9 @@
  * to read for how a program uses libshoal: join() hands over the tensors, run() is the loop. */
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/mem.h"
 #include "ops.h"
 #include "saved.h"
-#include "tensors.h"
 #include "trainer.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -26,13 +26,32 @@ static uint64_t environment_number(const char *name, uint64_t max, uint64_t othe
     return *end == '\0' && value <= max ? value : 0;
 }
 
-static struct shoal *join(const struct lm_options *options, const struct trainer *trainer,
-                          const struct tensor_list *list, struct error *ret_error)
+/* params: one per tensor of the trainer; they hold its memory, not their own. */
+static bool name_tensors(const struct trainer *trainer, struct shoal_tensor **ret_params,
+                         struct error *ret_error)
 {
-    struct shoal_options shoal = {.params = list->params,
-                                  .state = list->state,
-                                  .param_count = list->param_count,
-                                  .state_count = list->state_count,
+    uint32_t count = trainer_tensor_count(trainer);
+    *ret_params = mem_zalloc(count, sizeof **ret_params);
+    if (*ret_params == NULL) return error_set(ret_error, "out of memory");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct model_tensor *tensor = trainer_tensor(trainer, i);
+        (*ret_params)[i] = (struct shoal_tensor){.name = tensor->name,
+                                                 .data = trainer->params + tensor->offset,
+                                                 .shape = {tensor->shape[0], tensor->shape[1]},
+                                                 .dims = tensor->dims};
+    }
+    return true;
+}
+
+/* The library keeps Adam's two moments, in shards over the workers. */
+static struct shoal *join(const struct lm_options *options, const struct trainer *trainer,
+                          const struct shoal_tensor *params, struct error *ret_error)
+{
+    static const char *const moments[] = {"adamw.mean", "adamw.variance"};
+    struct shoal_options shoal = {.params = params,
+                                  .param_count = trainer_tensor_count(trainer),
+                                  .moment_count = 2,
+                                  .moment_names = moments,
                                   .slots = options->slots,
                                   .steps = options->steps,
                                   .samples_per_slot = options->batch,
@@ -116,8 +135,16 @@ static void compute(struct run *run, const struct shoal_work *work)
 
 static void apply(struct run *run, const struct shoal_work *work)
 {
-    trainer_apply(run->trainer, work->step, work->gradient_norm, work->gradient);
-    if (run->alone) print_progress(run, work);
+    const struct trainer_range range = {.step = work->step,
+                                        .norm = work->gradient_norm,
+                                        .tensor = work->tensor,
+                                        .count = work->count,
+                                        .gradient = work->gradient,
+                                        .params = work->weights,
+                                        .mean = work->moment[0],
+                                        .variance = work->moment[1]};
+    trainer_apply(run->trainer, &range);
+    if (run->alone && work->last) print_progress(run, work);
 }
 
 static void loop(struct run *run)
@@ -159,21 +186,21 @@ static bool finish(struct run *run, struct error *ret_error)
 static bool train(const struct lm_options *options, struct error *ret_error)
 {
     struct trainer trainer;
-    struct tensor_list list = {0};
+    struct shoal_tensor *params = NULL;
     struct run run = {.options = options,
                       .trainer = &trainer,
                       .alone = getenv("SHOAL_AGENT_FD") == NULL,
                       .last_us = clock_monotonic_us()};
     if (!check_checkpoint_folder(options, ret_error)) return false;
     if (!trainer_open(&trainer, options, ret_error)) return false;
-    bool done = tensors_make(&list, &trainer, ret_error);
-    if (done) run.job = join(options, &trainer, &list, ret_error);
+    bool done = name_tensors(&trainer, &params, ret_error);
+    if (done) run.job = join(options, &trainer, params, ret_error);
     done = run.job != NULL;
     if (done) {
         loop(&run);
         done = finish(&run, ret_error);
     }
-    tensors_free(&list);
+    mem_free(params);
     trainer_close(&trainer);
     return done;
 }

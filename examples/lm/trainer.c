@@ -50,12 +50,8 @@ static bool allocate(struct trainer *trainer, struct error *ret_error)
 {
     size_t count = trainer->element_count, context = trainer->model.config.context;
     trainer->params = mem_alloc(count * sizeof *trainer->params);
-    trainer->mean = mem_zalloc(count, sizeof *trainer->mean);
-    trainer->variance = mem_zalloc(count, sizeof *trainer->variance);
     trainer->sequences = mem_alloc(trainer->batch * (context + 1) * sizeof *trainer->sequences);
-    if (trainer->params != NULL && trainer->mean != NULL && trainer->variance != NULL &&
-        trainer->sequences != NULL)
-        return true;
+    if (trainer->params != NULL && trainer->sequences != NULL) return true;
     return error_set(ret_error, "out of memory for %zu parameters: use a smaller --width", count);
 }
 
@@ -111,8 +107,6 @@ void trainer_close(struct trainer *trainer)
     crew_free(trainer->crew);
     data_close(&trainer->data);
     mem_free(trainer->sequences);
-    mem_free(trainer->variance);
-    mem_free(trainer->mean);
     mem_free(trainer->params);
     *trainer = (struct trainer){0};
 }
@@ -243,7 +237,7 @@ static void apply_share(void *context, uint32_t member)
     apply_run(apply, count * member / members, count * (member + 1) / members);
 }
 
-void trainer_apply_range(struct trainer *trainer, const struct trainer_range *range)
+void trainer_apply(struct trainer *trainer, const struct trainer_range *range)
 {
     uint32_t extra = range->tensor - trainer->model.tensor_count; /* wraps for the model's own */
     if (range->tensor < trainer->model.tensor_count) {
@@ -256,20 +250,4 @@ void trainer_apply_range(struct trainer *trainer, const struct trainer_range *ra
     } else if (extra == 0 && range->count == 1 && trainer_evaluates(trainer, range->step)) {
         range->params[0] = range->gradient[0] / EVAL_SCALE;
     } /* notes stay as they are */
-}
-
-void trainer_apply(struct trainer *trainer, uint64_t step, double norm, const float *gradient)
-{
-    for (uint32_t i = 0; i < trainer_tensor_count(trainer); i++) {
-        const struct model_tensor *tensor = trainer_tensor(trainer, i);
-        const struct trainer_range range = {.step = step,
-                                            .norm = norm,
-                                            .tensor = i,
-                                            .count = tensor->count,
-                                            .gradient = gradient + tensor->offset,
-                                            .params = trainer->params + tensor->offset,
-                                            .mean = trainer->mean + tensor->offset,
-                                            .variance = trainer->variance + tensor->offset};
-        trainer_apply_range(trainer, &range);
-    }
 }

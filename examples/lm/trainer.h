@@ -1,5 +1,5 @@
-/* Weights, moments, data and the two things a training step needs of them: the gradient of one slot
- * and the application of the mean gradient. main.c puts libshoal around it.
+/* Weights, data and the two things a training step needs of them: the gradient of one slot and
+ * the application of a mean gradient. main.c puts libshoal around it.
  *
  * Notes      The shape of the model and the tokenizer's merges lie behind the weights, as "parameters"
  *            whose gradient is 0: so every checkpoint tells by itself what it is. They are whole
@@ -10,7 +10,7 @@
  *            checkpoint. It is handed in small (EVAL_SCALE), to mean nothing to the norm of the
  *            gradient. What step s evaluates are the weights after s steps.
  * Bits       trainer_compute() is a function of (options, data, weights, step, slot, samples),
- *            trainer_apply() of (weights, moments, step, norm, gradient).
+ *            trainer_apply() of its range.
  */
 #ifndef SHOAL_EXAMPLES_LM_TRAINER_H
 #define SHOAL_EXAMPLES_LM_TRAINER_H
@@ -43,8 +43,8 @@ struct trainer {
     struct data data;
     struct crew *crew;
     struct slot *slot;
-    float *params, *mean, *variance; /* [element_count] */
-    uint16_t *sequences;             /* [batch, context + 1] */
+    float *params;       /* [element_count]; the moments are libshoal's */
+    uint16_t *sequences; /* [batch, context + 1] */
     uint32_t batch, slots, eval_every, eval_windows;
 };
 
@@ -72,7 +72,8 @@ struct trainer_slot {
 float trainer_compute(struct trainer *trainer, const struct trainer_slot *work, float *gradient,
                       const struct slot_watch *watch);
 
-/* A run of elements of one tensor in a step, and the norm of the whole mean gradient. */
+/* A run of elements of one tensor in a step, and the norm of the whole mean gradient. Elements do not
+ * know of each other: any cut into runs gives the same bits. */
 struct trainer_range {
     uint64_t step;
     double norm;
@@ -81,8 +82,7 @@ struct trainer_range {
     const float *gradient;
     float *params, *mean, *variance;
 };
-void trainer_apply_range(struct trainer *trainer, const struct trainer_range *range);
-void trainer_apply(struct trainer *trainer, uint64_t step, double norm, const float *gradient);
+void trainer_apply(struct trainer *trainer, const struct trainer_range *range);
 
 bool trainer_evaluates(const struct trainer *trainer, uint64_t step);
 float trainer_evaluation(const struct trainer *trainer); /* the last result that was applied */

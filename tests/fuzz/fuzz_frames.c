@@ -1,6 +1,6 @@
 /* A peer that knows the token but sends anything: frames of one byte kind, two bytes length,
- * payload, into a member that leads a group of two and sums a step. It may be refused, never crash.
- */
+ * payload, into a member that leads a group of two and sums a step. An odd number of bytes: with
+ * sharded moments. It may be refused, never crash. */
 #include "worker/core/member.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,13 @@ struct victim {
     float mean[ELEMENTS];
     struct transfer_segment segment;
     uint8_t shadow[sizeof(float) * ELEMENTS];
-    float weights[ELEMENTS];
+    float weights[ELEMENTS], next_weights[ELEMENTS], moment[2][ELEMENTS];
     struct recorder recorder;
 };
 
 static _Alignas(64) uint8_t exchange_memory[1 << 20];
 
-static void set_up(struct victim *v)
+static void set_up(struct victim *v, bool sharded)
 {
     const uint64_t counts[1] = {ELEMENTS};
     memset(v, 0, sizeof *v);
@@ -45,6 +45,10 @@ static void set_up(struct victim *v)
         .recorder = &v->recorder,
         .log = v->log,
         .log_max = 2,
+        .moment_count = sharded ? 2 : 0,
+        .moment = {v->moment[0], v->moment[1]},
+        .next_weights = v->next_weights,
+        .memory = 1,
     };
     recorder_init(&v->recorder);
     member_init(&v->member, &config);
@@ -61,7 +65,10 @@ static void work(struct victim *v)
     if (!v->member.parked || want == MEMBER_WANT_WAIT || want >= MEMBER_WANT_EXIT_DONE) return;
     member_unpark(&v->member);
     if (want == MEMBER_WANT_FOUND) member_founded(&v->member, 0);
-    if (want == MEMBER_WANT_APPLY) member_applied(&v->member);
+    bool sharded = v->member.config.moment_count > 0;
+    if (want == MEMBER_WANT_APPLY && sharded) member_range_applied(&v->member);
+    if ((want == MEMBER_WANT_APPLY && !sharded) || want == MEMBER_WANT_PLACE)
+        member_applied(&v->member);
     if (want == MEMBER_WANT_SAVE) {
         struct wire_tag tag = v->member.saves.turn.tag;
         member_save_taken(&v->member);
@@ -84,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     static struct victim v;
     static struct exchange_message message;
     static _Alignas(16) uint8_t payload[WIRE_PAYLOAD_MAX];
-    set_up(&v);
+    set_up(&v, count % 2 == 1);
     for (int64_t now_us = 1; count >= 3; now_us += 100000) {
         uint32_t kind = bytes[0] % (WIRE_KIND_END + 1);
         size_t length = (size_t)bytes[1] | (size_t)bytes[2] << 8, left = count - 3;

@@ -365,6 +365,7 @@ static bool take_turn(struct member *m, const struct member_peer *peer, const ui
     if (!wire_get_turn(bytes, count, &turn, &cut) || turn.tag.leader != peer->id) return false;
     if (turn.kind == TURN_COMPUTE && turn.slot_count != m->config.slot_count) return false;
     if (turn.position > m->config.steps) return false;
+    if (!member_shard_takes(m, &turn, &cut)) return false;
     if (turn.tag.turn > m->turn_max) m->turn_max = turn.tag.turn;
     /* One place is enough: who really leads repeats its turn, and goes before the others. */
     if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0) {

@@ -74,6 +74,15 @@ void member_shard_found(struct member *m)
     m->self.base = s->base.tag;
 }
 
+bool member_shard_takes(const struct member *m, const struct wire_turn *turn,
+                        const struct wire_cut *cut)
+{
+    if (turn->kind != TURN_RECUT && turn->kind != TURN_SEAL) return true;
+    if (!member_is_sharded(m)) return false;
+    return turn->kind == TURN_SEAL ||
+           cut->map.unit_count == shard_unit_count(m->config.layout->block_count);
+}
+
 /* The cut received last comes into force with the first turn that builds on it. */
 void member_shard_accept(struct member *m)
 {

@@ -64,6 +64,9 @@ bool member_needs_block(const struct member *m, uint32_t block);
 
 /* For member*.c alone. */
 bool member_is_sharded(const struct member *m);
+/* Can this be a turn of this job? */
+bool member_shard_takes(const struct member *m, const struct wire_turn *turn,
+                        const struct wire_cut *cut);
 void member_shard_accept(struct member *m); /* a turn was taken */
 bool member_shard_begin_compute(struct member *m);
 void member_shard_begin_recut(struct member *m);

@@ -3,10 +3,10 @@
 #include "worker/core/member_plan.h"
 #include <string.h>
 
-static struct member_peer *find_peer(struct member *m, uint64_t id)
+struct member_peer *member_find(struct member *m, uint64_t id)
 {
     for (uint32_t i = 0; i < m->peer_count; i++)
-        if (m->peer[i].id == id) return &m->peer[i];
+        if (m->peer_id[i] == id) return &m->peer[i];
     return NULL;
 }
 
@@ -189,7 +189,7 @@ static void advance(struct member *m)
     if (m->fetch_wanted && m->parked && !m->committing && m->saves.copying == 0) {
         m->fetch_wanted = false;
         transfer_receive(&m->in);
-        struct member_peer *source = find_peer(m, m->turn.member[m->turn.source[m->me]]);
+        struct member_peer *source = member_find(m, m->turn.member[m->turn.source[m->me]]);
         if (source != NULL) source->fetch_due = true; /* else it is gone, the leader sees it too */
     }
 }
@@ -304,13 +304,13 @@ bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
 {
     ASSERT(id > 0);
     ASSERT(id != m->config.id);
-    struct member_peer *peer = find_peer(m, id);
+    struct member_peer *peer = member_find(m, id);
     if (peer == NULL) peer = free_peer(m);
     if (peer == NULL) return false;
     struct liveness live = peer->id == id ? peer->live : (struct liveness){0};
     struct wire_tag lost_in = peer->id == id ? peer->lost_in : (struct wire_tag){0};
     memset(peer, 0, sizeof *peer);
-    peer->id = id;
+    peer->id = m->peer_id[peer - m->peer] = id;
     peer->connected = peer->status_due = true;
     meet_again(m, peer, &lost_in);
     peer->turn_due = m->turn.tag.leader == m->config.id;
@@ -322,7 +322,7 @@ bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
 
 void member_peer_down(struct member *m, uint64_t id)
 {
-    struct member_peer *peer = find_peer(m, id);
+    struct member_peer *peer = member_find(m, id);
     if (peer == NULL || !peer->connected) return;
     struct liveness live = peer->live;
     live.called_silent = member_peer_is_silent(m, id);
@@ -338,7 +338,7 @@ void member_peer_down(struct member *m, uint64_t id)
 
 void member_heard(struct member *m, uint64_t id, int64_t now_us)
 {
-    struct member_peer *peer = find_peer(m, id);
+    struct member_peer *peer = member_find(m, id);
     if (peer != NULL && peer->connected) liveness_heard(&peer->live, now_us);
 }
 
@@ -450,7 +450,7 @@ static bool take_data(struct member *m, const struct member_peer *peer, const ui
 bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uint8_t *payload,
                  size_t count, int64_t now_us)
 {
-    struct member_peer *peer = find_peer(m, id);
+    struct member_peer *peer = member_find(m, id);
     if (peer == NULL || !peer->connected) return false;
     hear(m, peer, now_us);
     if (!take_data(m, peer, header, payload, count)) return false;
@@ -470,7 +470,7 @@ static bool take_vouch(struct member *m, struct member_peer *peer, const uint8_t
 bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
                   size_t count, int64_t now_us)
 {
-    struct member_peer *peer = find_peer(m, id);
+    struct member_peer *peer = member_find(m, id);
     if (peer == NULL || !peer->connected) return false;
     hear(m, peer, now_us);
     bool sound = false;

@@ -136,6 +136,7 @@ struct member {
     struct member_config config;
     int64_t now_us, woke_us; /* woke_us: end of our newest pause */
     struct member_peer peer[GROUP_PEERS_MAX];
+    uint64_t peer_id[GROUP_PEERS_MAX]; /* the same ids, close together: searched for every frame */
     uint32_t peer_count;
     bool started, peers_settled; /* settled: listed peers were tried, so founding is fair */
     struct wire_status self;     /* what this member tells about itself */
@@ -261,6 +262,7 @@ void member_manifest_done(struct member *m, const struct wire_tag *tag);
 
 /* For member.c and member_work.c alone. */
 void member_settle(struct member *m);
+struct member_peer *member_find(struct member *m, uint64_t id); /* NULL: never seen */
 void member_repeat_log(struct member *m, uint64_t count);
 void member_fill_gap(struct member *m);
 void member_void_sums(struct member *m);

@@ -76,11 +76,11 @@ void member_take_vouch(struct member *m, struct member_peer *from, const struct 
 
 bool member_fill_vouch(struct member *m, struct member_peer *peer, struct wire_vouch *ret_vouch)
 {
-    for (uint32_t i = 0; i < m->peer_count; i++) {
+    for (uint32_t word = 0; word < GROUP_PEERS_MAX / 64; word++) {
+        if (peer->vouch_due[word] == 0) continue;
+        uint32_t i = 64 * word + (uint32_t)__builtin_ctzll(peer->vouch_due[word]);
         const struct member_peer *subject = &m->peer[i];
-        uint64_t bit = UINT64_C(1) << i % 64;
-        if ((peer->vouch_due[i / 64] & bit) == 0) continue;
-        peer->vouch_due[i / 64] &= ~bit;
+        peer->vouch_due[word] &= peer->vouch_due[word] - 1;
         int64_t age_us = m->now_us - subject->live.heard_us;
         if (age_us < 0) age_us = 0;
         *ret_vouch =

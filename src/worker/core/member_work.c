@@ -258,18 +258,16 @@ bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_mes
 {
     if (m->turn.tag.turn == 0) return false;
     bool reduces = wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        struct member_peer *peer = &m->peer[i];
-        if (peer->id != id || !peer->connected || !peer->knows_status) continue;
-        if (wire_tag_compare(&peer->status.turn, &m->turn.tag) != 0) return false;
-        if (peer->out.active && m->parked && m->self.position == m->turn.position)
-            return transfer_next(&peer->out, &m->config.state, &m->turn.tag, ret_message);
-        if (m->me == GROUP_NOBODY) return false;
-        for (uint32_t k = 0; k < m->turn.member_count; k++)
-            if (m->turn.member[k] == id)
-                return (reduces && exchange_next(&m->exchange, k, ret_message)) ||
-                       member_shard_next(m, k, ret_message);
-    }
+    struct member_peer *peer = member_find(m, id);
+    if (peer == NULL || !peer->connected || !peer->knows_status) return false;
+    if (wire_tag_compare(&peer->status.turn, &m->turn.tag) != 0) return false;
+    if (peer->out.active && m->parked && m->self.position == m->turn.position)
+        return transfer_next(&peer->out, &m->config.state, &m->turn.tag, ret_message);
+    if (m->me == GROUP_NOBODY) return false;
+    for (uint32_t k = 0; k < m->turn.member_count; k++)
+        if (m->turn.member[k] == id)
+            return (reduces && exchange_next(&m->exchange, k, ret_message)) ||
+                   member_shard_next(m, k, ret_message);
     return false;
 }
 
@@ -281,12 +279,9 @@ bool member_holds(const struct member *m, const struct exchange_message *message
 
 size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind)
 {
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        struct member_peer *peer = &m->peer[i];
-        if (peer->id != id || !peer->connected) continue;
-        size_t count = fill_order(m, peer, bytes, ret_kind);
-        if (count == 0 && peer->knows_status) count = fill_data(m, peer, bytes, ret_kind);
-        return count;
-    }
-    return 0;
+    struct member_peer *peer = member_find(m, id);
+    if (peer == NULL || !peer->connected) return 0;
+    size_t count = fill_order(m, peer, bytes, ret_kind);
+    if (count == 0 && peer->knows_status) count = fill_data(m, peer, bytes, ret_kind);
+    return count;
 }

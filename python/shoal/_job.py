@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import sys
 from types import TracebackType
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from . import _frames
 from ._library import FIELDS, Record, ShoalError, library
@@ -125,36 +125,73 @@ class Slot:
         self.submitted = True
 
 
+class Part(NamedTuple):
+    """A range of one parameter that this worker updates, when the library keeps the moments: new
+    values go in place into ``weights`` and ``moments``. What comes out must depend on element, step
+    and settings alone, not on where the range begins or ends."""
+    step: int
+    name: str
+    first: int  # index of the range's first element in the flat parameter
+    weights: Any
+    gradient: Any  # the mean, read only
+    moments: Dict[str, Any]
+    gradient_norm: float
+
+
 class Step:
     """One optimizer step. Iterate its slots, then look at the mean and :meth:`commit`."""
 
     def __init__(self, job: "Job") -> None:
         self.job, self.loss, self.committed = job, float("nan"), False
+        self._began: Optional[int] = None  # with moments: the step, which the next work may end
 
     @property
     def index(self) -> int:
         """0-based. May grow while the slots are iterated: a worker that fell behind is brought
         up to date in between."""
-        return self.job._step
+        return self.job._step if self._began is None else self._began
 
     def __iter__(self) -> Iterator[Slot]:
         return self.slots()
 
     def slots(self) -> Iterator[Slot]:
         """The slots this worker has to compute: some, all or none. Ends when the mean of all
-        workers' slots is there."""
+        workers' slots is there; with moments kept by the library, when this worker's part of the
+        update is done."""
         job = self.job
+        if job.moments:
+            yield from self._slots_and_parts()
+            return
         while job._pending() == COMPUTE:
-            slot = job.slot_class(job, job._step, job._slot)
-            job._slot_begins(slot)
-            yield slot
-            if not slot.submitted:
-                raise ShoalError(f"slot {slot.index} of step {slot.step} was not submitted: call "
-                                 "slot.submit(loss), or slot.backward(loss) with torch")
+            yield from self._one_slot()
         if job._pending() is None:
             raise JobEnded()
         self.loss = job._loss
         job._mean_arrived(self)
+
+    def _one_slot(self) -> Iterator[Slot]:
+        slot = self.job.slot_class(self.job, self.job._step, self.job._slot)
+        self.job._slot_begins(slot)
+        yield slot
+        if not slot.submitted:
+            raise ShoalError(f"slot {slot.index} of step {slot.step} was not submitted: call "
+                             "slot.submit(loss), or slot.backward(loss) with torch")
+
+    def _slots_and_parts(self) -> Iterator[Slot]:
+        """Slots, then this worker's ranges of the update. A loss in between brings more slots; a
+        worker without ranges sees the next step begin, or the end."""
+        job, self._began = self.job, self.job._step
+        while (kind := job._pending()) is not None and job._step == self._began:
+            if kind == COMPUTE:
+                yield from self._one_slot()
+                continue
+            self.loss, last = job._loss, bool(job._cells["last"].value)
+            job._update_part(job._part())
+            job._consume()
+            if last:
+                return
+        if job._pending() is None and not job.done:
+            raise JobEnded()
 
     @property
     def gradient(self) -> Dict[str, Any]:
@@ -174,6 +211,9 @@ class Step:
         """The weights have been updated from ``gradient``; go on to the next step."""
         if self.committed:
             raise ShoalError(f"step {self.index} was committed twice")
+        if self.job.moments and self._began is not None:
+            self.committed = True  # the ranges have been updated
+            return
         if self.job._pending() != APPLY:
             raise ShoalError(f"step {self.index} was committed before its slots were iterated: use "
                              "for slot in step: ...")
@@ -189,8 +229,13 @@ class Job:
     step_class: Type[Step] = Step
 
     def __init__(self, params: Sequence[Tensor], state: Sequence[Tensor], *, seed: int = 0,
-                 samples_per_slot: int = 1, **options: Any) -> None:
+                 samples_per_slot: int = 1, moments: Sequence[str] = (),
+                 update: Optional[Callable[[Part], None]] = None, **options: Any) -> None:
         self._library = library()
+        self.moments, self._update_part = list(moments), update or _no_update
+        if bool(moments) != (update is not None):
+            raise ShoalError("moments and update go together: names of the moments that the library "
+                             "keeps, and the function that updates a Part")
         self.seed, self.samples_per_slot = seed, samples_per_slot
         self.params, self.state = list(params), list(state)
         self.end = RUNNING
@@ -200,6 +245,10 @@ class Job:
         directory = options.pop("checkpoint_dir", None)
         if isinstance(options.get("checkpoint_every"), str):
             options["checkpoint_every"] = _checkpoint_every(options["checkpoint_every"])
+        names = (ctypes.c_char_p * len(self.moments))(*(name.encode() for name in self.moments))
+        if self.moments:
+            self._kept_names = names
+            record.set(moment_count=len(names), moment_names=ctypes.addressof(names))
         record.set(params=self._kept[0].address(), param_count=len(self.params),
                    state=self._kept[1].address(), state_count=len(self.state),
                    samples_per_slot=samples_per_slot,
@@ -333,6 +382,16 @@ class Job:
     def _gradient_address(self) -> int:
         return int(self._cells["gradient"].value)
 
+    def _part(self) -> Part:
+        cells, tensor = self._cells, self.params[self._cells["tensor"].value]
+        shape = (int(cells["count"].value),)
+        return Part(self._step, tensor.name, int(cells["first"].value),
+                    _float_view(cells["weights"].value, shape),
+                    _float_view(self._gradient_address, shape),
+                    {name: _float_view(cells["moment"][index], shape)
+                     for index, name in enumerate(self.moments)},
+                    float(cells["gradient_norm"].value))
+
     def _gradient_views(self) -> Dict[str, Any]:
         address = self._gradient_address
         if self._views[0] != address:
@@ -342,6 +401,10 @@ class Job:
                 offset += tensor.elements
             self._views = (address, views)
         return self._views[1]
+
+
+def _no_update(part: Part) -> None:
+    raise AssertionError("no moments, so no parts")
 
 
 def _float_view(address: int, shape: Tuple[int, ...]) -> Any:
@@ -364,6 +427,9 @@ def join(params: Mapping[str, Any], state: Optional[Mapping[str, Any]] = None, *
     slots     micro-batches per step, fixed for the life of the job; 0: SHOAL_SLOTS.
     steps     how many optimizer steps; 0: SHOAL_STEPS.
     seed      for Slot.random().
+    moments   names of moments that the library keeps instead of state: one array of the shape of
+              the params for each, sharded over the workers and mirrored. Then update(part) is called
+              for the ranges that this worker updates, and the params change by themselves.
     options   the other fields of struct shoal_options: checkpoint_dir, checkpoint_every
               (a number of steps, "auto" or "never"),
               tokens_per_sample, identity (a 64-bit hash of what else decides the bits), ...

@@ -35,10 +35,13 @@ FIELDS: Dict[str, Dict[str, Any]] = {
         "state_count": ctypes.c_uint32, "slots": ctypes.c_uint32, "steps": ctypes.c_uint64,
         "samples_per_slot": ctypes.c_uint32, "tokens_per_sample": ctypes.c_uint32,
         "checkpoint_dir": ctypes.c_char_p, "checkpoint_every": ctypes.c_uint32,
-        "identity": ctypes.c_uint64},
+        "identity": ctypes.c_uint64, "moment_count": ctypes.c_uint32,
+        "moment_names": ctypes.c_void_p},
     "shoal_work": {
         "kind": ctypes.c_int, "step": ctypes.c_uint64, "slot": ctypes.c_uint32,
-        "gradient": ctypes.c_void_p, "loss": ctypes.c_float, "gradient_norm": ctypes.c_double},
+        "gradient": ctypes.c_void_p, "loss": ctypes.c_float, "gradient_norm": ctypes.c_double,
+        "tensor": ctypes.c_uint32, "first": ctypes.c_uint64, "count": ctypes.c_uint64,
+        "weights": ctypes.c_void_p, "moment": ctypes.c_void_p * 4, "last": ctypes.c_uint8},
 }
 
 

@@ -77,6 +77,8 @@ def arguments():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--slots", type=int, default=0, help="0: what the job says")
     parser.add_argument("--steps", type=int, default=0, help="0: what the job says")
+    parser.add_argument("--sharded", action="store_true",
+                        help="let the library keep the moments, each worker a share of them")
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--rate", type=float, default=3e-3)
     return parser.parse_args()
@@ -91,8 +93,11 @@ def main():
     text = torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
     shoal.torch.deterministic(args.seed, args.threads)  # shoal: before the model is made
     model = Gpt(args.layers, args.width, args.heads, args.context, args.dropout)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.rate)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
+    if args.sharded:
+        optimizer, scheduler = shoal.torch.ShardedAdamW(args.rate, clip=1.0), None
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=args.rate)
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
     with shoal.torch.join(  # shoal: join, wrap
             model, optimizer, scheduler=scheduler, seed=args.seed, slots=args.slots,
             steps=args.steps, samples_per_slot=args.batch, tokens_per_sample=args.context,
@@ -101,7 +106,8 @@ def main():
             for slot in step:  # shoal: the micro-batches this worker computes
                 loss = loss_of(model, text, slot.samples, args.context)
                 slot.backward(loss)  # shoal: instead of loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if not args.sharded:
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             step.commit()  # shoal: instead of optimizer.step()
             if step.index % 10 == 0:
                 print(f"step {step.index}  loss {step.loss:.4f}", flush=True)

@@ -212,7 +212,8 @@ class Step:
         if self.committed:
             raise ShoalError(f"step {self.index} was committed twice")
         if self.job.moments and self._began is not None:
-            self.committed = True  # the ranges have been updated
+            self.committed = True  # the ranges have been updated ...
+            self.job._pending()  # ... and with the next work the params hold everybody's
             return
         if self.job._pending() != APPLY:
             raise ShoalError(f"step {self.index} was committed before its slots were iterated: use "

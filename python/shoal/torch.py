@@ -20,7 +20,7 @@ import os
 import random as python_random
 import re
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Union
 
 import torch
 
@@ -29,8 +29,9 @@ from ._job import JobEnded, Slot as _Slot, Step as _Step, random
 from ._library import ShoalError
 from ._mirror import Mirror, decode, host_like, settle
 from ._optimizer import OptimizerState
+from ._sharded import ShardedAdamW
 
-__all__ = ["Job", "JobEnded", "ShoalError", "Slot", "Step", "decoded", "deterministic", "join",
+__all__ = ["Job", "JobEnded", "ShardedAdamW", "ShoalError", "Slot", "Step", "decoded", "deterministic", "join",
            "seed_all"]
 
 _NORMS = (torch.nn.modules.batchnorm._NormBase,)
@@ -165,15 +166,22 @@ class Job(_job.Job):
     slot_class, step_class = Slot, Step
 
     def __init__(self, model: torch.nn.Module,
-                 optimizer: Union[torch.optim.Optimizer, List[torch.optim.Optimizer]], *,
+                 optimizer: Union[torch.optim.Optimizer, List[torch.optim.Optimizer], ShardedAdamW],
+                 *,
                  seed: int = 0, scheduler: Any = None, state: Optional[Mapping[str, Any]] = None,
                  reduce_buffers: Iterable[str] = (), identity: Any = None, stage: bool = False,
                  early: bool = True, **options: Any) -> None:
-        optimizers = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
+        self._sharded = optimizer if isinstance(optimizer, ShardedAdamW) else None
+        if isinstance(optimizer, ShardedAdamW):
+            options.update(moments=optimizer.moments, update=optimizer.update)
+            optimizer = []
+        optimizers: List[torch.optim.Optimizer] = \
+            list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
         schedulers = scheduler if isinstance(scheduler, (list, tuple)) else [scheduler]
         self.model, self._stage, self._update = model, stage, True
         names: Dict[torch.Tensor, str] = {param: name for name, param in model.named_parameters()}
-        trained = self._trained(optimizers, names)
+        trained = self._trained(optimizers, names) if self._sharded is None else \
+            [param for param in names if param.requires_grad]
         self._buffers = _Buffers(model, reduce_buffers)
         self._params = [Mirror(names[param], param, stage=stage) for param in trained]
         # Never shared: forward passes write to them, while the library may be saving.
@@ -186,6 +194,9 @@ class Job(_job.Job):
                      in (*self._buffers.counted.items(), *self._buffers.others.items())
                      if name in persistent})
         kept.update(state or {})
+        if self._sharded is not None:
+            self._check_sharded(scheduler, state, trained)
+            kept = {}  # as the constructor made it, on every worker
         self._others = [Mirror(name, tensor, stage=stage) for name, tensor in kept.items()]
         schedulers = list(schedulers) + [None] * (len(optimizers) - len(schedulers))
         self._optimizers = [
@@ -202,7 +213,8 @@ class Job(_job.Job):
             [mirror.words() for mirror in self._others] +
             [words for one in self._optimizers for words in one.words()],
             seed=seed, identity=self._identity(seed, identity), **options)
-        self._early, self._gone = False, set()  # within backward(); parameters that have left
+        self._early = False  # within backward()
+        self._gone: Set[str] = set()  # parameters that have left
         if early and not self._on_gpu and self._library.has("shoal_ready"):
             self._watch()
 
@@ -234,6 +246,18 @@ class Job(_job.Job):
         self._gradient_tensor()[at:at + count].view(param.shape).copy_(param.grad)
         param.grad = None
         self._library.call.shoal_ready(self._alive(), at, count)
+
+    def _check_sharded(self, scheduler: Any, state: Any, trained: List[torch.Tensor]) -> None:
+        if scheduler is not None or state:
+            raise ShoalError("with ShardedAdamW nothing but weights and moments is kept: give "
+                             "rate=function of the step instead of a scheduler, and no state")
+        if self._buffers.reduced or self._buffers.counted:
+            name = sorted([*self._buffers.reduced, *self._buffers.counted])[0]
+            raise ShoalError(f"buffer {name} changes in training, which ShardedAdamW does not "
+                             "carry; use a torch optimizer, or normalisation without statistics")
+        for param in trained:
+            if param.dtype != torch.float32:
+                raise ShoalError(f"ShardedAdamW updates float32 parameters; one is {param.dtype}")
 
     @staticmethod
     def _trained(optimizers: List[torch.optim.Optimizer],
@@ -268,6 +292,7 @@ class Job(_job.Job):
         """64 bits over what decides the results and is not in the tensors' names and shapes."""
         text = "\n".join([str(seed), _hardware(self._on_gpu), repr(self.model), repr(more),
                           *(one.describe() for one in self._optimizers),
+                          "" if self._sharded is None else self._sharded.describe(),
                           *(f"{mirror.name} {mirror.live.dtype}" for mirror in self._mirrors())])
         text = re.sub(r" at 0x[0-9a-f]+", "", text)  # addresses in the repr of functions
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") or 1
@@ -299,6 +324,12 @@ class Job(_job.Job):
             self._position = self._step
 
     # One slot.
+
+    def _look_at_end(self) -> str:
+        reason = super()._look_at_end()
+        if self._sharded is not None:
+            self._pull()  # the library has changed the params since the last work
+        return reason
 
     def _slot_begins(self, slot: _job.Slot) -> None:
         seed_all(random(self.seed, slot.step, slot.index, 0))
@@ -381,12 +412,13 @@ def _as_tensor(address: int, count: int) -> torch.Tensor:
 
 
 def join(model: torch.nn.Module,
-         optimizer: Union[torch.optim.Optimizer, List[torch.optim.Optimizer]], *, seed: int = 0,
-         slots: int = 0, steps: int = 0, samples_per_slot: int = 1, scheduler: Any = None,
+         optimizer: Union[torch.optim.Optimizer, List[torch.optim.Optimizer], ShardedAdamW], *,
+         seed: int = 0, slots: int = 0, steps: int = 0, samples_per_slot: int = 1, scheduler: Any = None,
          state: Optional[Mapping[str, torch.Tensor]] = None, reduce_buffers: Iterable[str] = (),
          identity: Any = None, stage: bool = False, early: bool = True, **options: Any) -> Job:
     """Joins the elastic job of this process with a model and its optimizer (or a list of them).
 
+    optimizer       ShardedAdamW: the library keeps the moments, each worker a share of them.
     seed            decides all random numbers of slots (dropout): torch, random and numpy are
                     seeded from (seed, step, slot) before each.
     slots, steps    0: what the job says (SHOAL_SLOTS, SHOAL_STEPS).

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The PyTorch examples as elastic jobs, under a fake agent: workers are killed, leave and join.
 
-    torch_group_test.py lm | finetune
+    torch_group_test.py lm | sharded | finetune
 
 The weights at the end must have the same SHA-256 as on one worker that was left alone, and every
 step must be reported with each slot computed once. Then all workers are killed at once, and new ones
@@ -19,6 +19,8 @@ import fake_agent  # noqa: E402
 STEPS, SLOTS = 14, 6
 PROGRAMS = {
     "lm": ["torch_lm.py", "--data", "text", "--width", "32", "--context", "32", "--batch", "2"],
+    "sharded": ["torch_lm.py", "--data", "text", "--width", "32", "--context", "32", "--batch", "2",
+                "--sharded"],
     "finetune": ["hf_finetune.py", "--batch", "2"],
 }
 
@@ -37,8 +39,11 @@ def churn(command):
         agent.serve_until(2)
         agent.kill(1)
         agent.admit(4)
+        if sys.argv[1] == "sharded":  # a leave may come when shares have their mirrors again
+            agent.serve_until(max(agent.rows) + 2)
         agent.leave(2)
         agent.serve_while(lambda: not agent.computed(4))
+        agent.serve_until(max(agent.rows) + 1)
         agent.kill(3)
         agent.serve_to_end()
         assert agent.ended == {1: -9, 2: 0, 3: -9, 4: 0}, agent.ended

@@ -257,6 +257,56 @@ class Early(Case):
                 break
 
 
+class Sharded(Case):
+    """Moments kept by the library, alone: all shares are this worker's."""
+
+    def train(self, optimizer, folder=None, stop_after=STEPS):
+        shoal.torch.deterministic(seed=5)
+        model = nn.Sequential(nn.Linear(6, 50), nn.Tanh(), nn.Dropout(0.1), nn.Linear(50, 3))
+        if callable(optimizer):
+            optimizer = optimizer(model.parameters())
+        every = {} if folder is None else {"checkpoint_dir": folder, "checkpoint_every": 1}
+        steps = 0
+        with shoal.torch.join(model, optimizer, seed=5, slots=SLOTS, steps=STEPS, **every) as job:
+            for step in job.steps():
+                for slot in step:
+                    x = torch.tensor([[shoal.random(9, s, 0, i) / 2**64 for i in range(6)]
+                                      for s in slot.samples])
+                    slot.backward(model(x).square().sum())
+                self.assertGreater(step.loss, 0)
+                step.commit()
+                steps += 1
+                if steps == stop_after:
+                    break
+        return model.state_dict(), steps
+
+    def test_it_is_adamw(self):
+        sharded, _ = self.train(shoal.torch.ShardedAdamW(1e-2, decay=0.1))
+        plain, _ = self.train(lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1))
+        for name in plain:
+            self.assertLess((plain[name] - sharded[name]).abs().max(), 1e-5, name)
+        start = nn.Linear(6, 50)
+        self.assertGreater((sharded["0.bias"] - start.bias).abs().max(), 1e-3)
+
+    def test_resume(self):
+        optimizer = shoal.torch.ShardedAdamW(lambda step: 1e-2 / (1 + step), clip=0.1)
+        whole, _ = self.train(optimizer)
+        with tempfile.TemporaryDirectory() as folder:
+            self.train(optimizer, folder, stop_after=4)
+            resumed, steps = self.train(optimizer, folder)
+        self.assertLess(steps, STEPS)
+        self.assert_same(whole, resumed)
+
+    def test_what_it_cannot_carry_is_named(self):
+        sharded = shoal.torch.ShardedAdamW()
+        for model, more, sentence in (
+                (nn.BatchNorm1d(3), {}, "buffer num_batches_tracked changes in training"),
+                (nn.Linear(2, 2).double(), {}, "one is torch.float64"),
+                (nn.Linear(2, 2), {"state": {"x": torch.zeros(1)}}, "no state")):
+            with self.assertRaisesRegex(shoal.ShoalError, sentence):
+                shoal.torch.join(model, sharded, slots=1, steps=1, **more)
+
+
 class Norm(Case):
     def test_the_norm_is_that_of_the_mean(self):
         def norms(net):

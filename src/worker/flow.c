@@ -191,12 +191,6 @@ void flow_remove(struct flow *flow, uint64_t peer)
     note_streams(flow);
 }
 
-const struct link *flow_link(const struct flow *flow, uint64_t peer)
-{
-    const struct flow_peer *entry = find(flow, peer);
-    return entry == NULL ? NULL : entry->link;
-}
-
 void flow_set_crowd(struct flow *flow, uint32_t processes)
 {
     flow->crowd = processes;

@@ -40,8 +40,7 @@ void flow_close(struct flow *flow); /* closes the links too; nobody may be waiti
 
 /* Takes the link over in every case; one there before is closed. False: no room or memory. */
 bool flow_add(struct flow *flow, uint64_t peer, struct link *link);
-void flow_remove(struct flow *flow, uint64_t peer);                   /* no link: nothing happens */
-const struct link *flow_link(const struct flow *flow, uint64_t peer); /* NULL: none */
+void flow_remove(struct flow *flow, uint64_t peer); /* no link: nothing happens */
 /* How many processes of the group run on this machine: decides whether spinning is polite. */
 void flow_set_crowd(struct flow *flow, uint32_t processes);
 

@@ -3,7 +3,7 @@
  * Role       A link carries whole messages both ways, in order, between two processes. A message is
  *            a small header and a payload that the sender gives as spans, straight from its arrays;
  *            the receiver gets the payload in one piece and may add from it in place.
- * Which      link_choose() (link_door.h): one host -> shm, one zone -> tcp, other zone -> tls;
+ * Which      link_door.h chooses: one host -> shm, one zone -> tcp, other zone -> tls;
  *            SHOAL_LINK=shm|tcp|tls forces one.
  * Sending    link_send() takes a whole message or nothing (AGAIN). What it took may still be read
  *            from the arrays: the message sent `streams` messages ago is done with once

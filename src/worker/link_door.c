@@ -55,7 +55,7 @@ static bool is_same_host(const struct wire_place *a, const struct wire_place *b)
            memcmp(a->host, b->host, sizeof a->host) == 0;
 }
 
-enum link_kind link_choose(const struct wire_place *ours, const struct wire_place *theirs)
+static enum link_kind choose(const struct wire_place *ours, const struct wire_place *theirs)
 {
     /* The higher kind is the stricter one; both sides come to the same. */
     uint32_t forced = ours->forced > theirs->forced ? ours->forced : theirs->forced;
@@ -344,7 +344,7 @@ bool door_expect(struct door *door, uint64_t peer, uint64_t key, const struct wi
     guest->since_us = now_us;
     guest->memory = -1;
     for (uint32_t i = 0; i < LINK_STREAMS_MAX; i++) guest->fd[i] = -1;
-    guest->kind = link_choose(&door->place, theirs);
+    guest->kind = choose(&door->place, theirs);
     guest->address =
         (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)theirs->port)};
     if (inet_pton(AF_INET, host, &guest->address.sin_addr) != 1) guest->address.sin_port = 0;

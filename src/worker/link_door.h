@@ -4,7 +4,7 @@
  *            socket in the abstract namespace with a random name, where the memory of shm links is
  *            passed. Peers learn of each other's door, host and zone from their hellos (struct
  *            wire_place); the control connection (net.c) tells when to begin and when to forget.
- * Choice     link_choose(): a forced kind (SHOAL_LINK) of either side; else shm on one host (same
+ * Choice     The stricter of the kinds forced (SHOAL_LINK) on both sides; else shm on one host (same
  *            boot id; if its door cannot be reached, as between containers with networks of their
  *            own, tcp), tcp in one zone, tls between zones. The side that dials decides by the same
  *            rule that the other checks: a peer cannot talk its way out of tls.
@@ -51,8 +51,5 @@ void door_step(struct door *door, int64_t now_us);
 /* Links that are made, and peers with whom none can be; false: none now. */
 bool door_take(struct door *door, uint64_t *ret_peer, struct link **ret_link);
 bool door_take_failed(struct door *door, uint64_t *ret_peer, const char **ret_why);
-
-/* The kind two places use, by the rule above. */
-enum link_kind link_choose(const struct wire_place *ours, const struct wire_place *theirs);
 
 #endif

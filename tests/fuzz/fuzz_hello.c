@@ -12,7 +12,7 @@ static void read_hello(const uint8_t *bytes, size_t count)
     struct wire_hello hello;
     if (!wire_get_hello(bytes, count, &hello)) return;
     if (hello.place.zone[WIRE_ZONE_BYTES - 1] != '\0' || hello.place.port > 65535) abort();
-    /* Read is what was written, but for bytes behind the zone's end. */
+    /* What was read is written again, byte for byte. */
     if (wire_put_hello(again, &hello) != count || memcmp(again, bytes, count) != 0) abort();
 }
 

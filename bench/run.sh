@@ -36,6 +36,7 @@ measure quant build/bench/bench_quant
 measure reduce build/bench/bench_reduce
 measure member build/bench/bench_member
 measure goodput build/bench/bench_goodput
+measure shard build/bench/bench_shard
 measure ckpt build/bench/bench_ckpt
 measure trainer build/bench/bench_trainer bench/peer_torch.py
 measure sim build/bench/bench_sim

@@ -118,11 +118,6 @@ bool handover_next(struct handover *h, uint32_t to, struct exchange_message *ret
     return true;
 }
 
-bool handover_holds(const struct handover *h, const struct exchange_message *message)
-{
-    return h->begun && wire_tag_compare(&h->tag, &message->tag) == 0;
-}
-
 bool handover_take(struct handover *h, uint32_t from, const uint8_t *header_bytes,
                    const uint8_t *payload, size_t count)
 {

@@ -47,7 +47,6 @@ void handover_abort(struct handover *h);
 
 bool handover_is_ours(const uint8_t *header);
 bool handover_next(struct handover *h, uint32_t to, struct exchange_message *ret_message);
-bool handover_holds(const struct handover *h, const struct exchange_message *message);
 /* False: it breaks the rules, drop the peer. Old turns are fine. */
 bool handover_take(struct handover *h, uint32_t from, const uint8_t *header, const uint8_t *payload,
                    size_t count);

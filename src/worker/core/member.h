@@ -207,11 +207,10 @@ void member_heard(struct member *m, uint64_t id, int64_t now_us); /* bytes of an
 bool member_peer_is_silent(const struct member *m, uint64_t id);
 /* Next frame's payload for a peer, 0: nothing to send now. bytes holds WIRE_PAYLOAD_MAX. */
 size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind);
-/* Data of the exchange, see "Messages" in exchange.h: next one for a peer (false: none now), whether
- * what was sent of it holds, and one from a peer (false: it breaks the rules; drop the peer). They
- * may take other ways than frames: a message of a turn is given only for a peer that has taken it. */
+/* Data, see "Messages" in exchange.h: next one for a peer (false: none now), and one from a peer
+ * (false: it breaks the rules; drop the peer). They may take other ways than frames: a message of a
+ * turn is given only for a peer that has taken it. */
 bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_message);
-bool member_holds(const struct member *m, const struct exchange_message *message);
 bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uint8_t *payload,
                  size_t count, int64_t now_us);
 /* Next committed step to report; false: none now. The same step may come twice, also from others.

@@ -11,6 +11,23 @@ const struct wire_status *member_status_of(const struct member *m, uint64_t id)
     return NULL;
 }
 
+/* All are ready for it here, and it has not yet been placed. */
+static bool has_open_seal(const struct wire_status *status)
+{
+    return status->sealed.turn != 0 && wire_tag_compare(&status->sealed, &status->moved_by) != 0;
+}
+
+/* Below, at or above 0 as a is behind, level with or ahead of b: by era, then position, then the cut
+ * in force, then whether the step in work is sealed. Moments apart, position alone counts. */
+static int progress(const struct wire_status *a, const struct wire_status *b)
+{
+    if (a->era != b->era) return a->era < b->era ? -1 : 1;
+    if (a->has_state != b->has_state) return a->has_state ? 1 : -1;
+    if (a->position != b->position) return a->position < b->position ? -1 : 1;
+    int base = wire_tag_compare(&a->base, &b->base);
+    return base != 0 ? base : (int)has_open_seal(a) - (int)has_open_seal(b);
+}
+
 static void insert(struct seen *seen, uint64_t id, const struct wire_status *status)
 {
     uint32_t at = seen->count++;
@@ -21,22 +38,7 @@ static void insert(struct seen *seen, uint64_t id, const struct wire_status *sta
     seen->id[at] = id;
     seen->status[at] = status;
     seen->any_state = seen->any_state || status->has_state;
-    if (seen->best == NULL || member_progress(status, seen->best) > 0) seen->best = status;
-}
-
-/* All are ready for it here, and it has not yet been placed. */
-static bool has_open_seal(const struct wire_status *status)
-{
-    return status->sealed.turn != 0 && wire_tag_compare(&status->sealed, &status->moved_by) != 0;
-}
-
-int member_progress(const struct wire_status *a, const struct wire_status *b)
-{
-    if (a->era != b->era) return a->era < b->era ? -1 : 1;
-    if (a->has_state != b->has_state) return a->has_state ? 1 : -1;
-    if (a->position != b->position) return a->position < b->position ? -1 : 1;
-    int base = wire_tag_compare(&a->base, &b->base);
-    return base != 0 ? base : (int)has_open_seal(a) - (int)has_open_seal(b);
+    if (seen->best == NULL || progress(status, seen->best) > 0) seen->best = status;
 }
 
 static void look(const struct member *m, struct seen *ret_seen)
@@ -75,7 +77,7 @@ uint64_t member_leader(const struct member *m)
             id = peer->id;
         }
         if (!may_lead(status)) continue;
-        int ahead = furthest == NULL ? 1 : member_progress(status, furthest);
+        int ahead = furthest == NULL ? 1 : progress(status, furthest);
         if (ahead < 0) continue;
         if (ahead > 0) best = best_leaving = 0;
         furthest = status;

@@ -8,14 +8,11 @@ struct seen { /* everybody heard from, this member included, by id */
     uint32_t count;
     uint64_t id[GROUP_PEERS_MAX + 1];
     const struct wire_status *status[GROUP_PEERS_MAX + 1];
-    const struct wire_status *best; /* furthest ahead, see member_progress() */
+    const struct wire_status *best; /* furthest ahead */
     bool any_state;
     bool out[GROUP_PEERS_MAX + 1]; /* left out of turns, by member_plan() */
 };
 
-/* Below, at or above 0 as a is behind, level with or ahead of b: by era, then position, then the cut
- * in force, then whether the step in work is sealed. Moments apart, position alone counts. */
-int member_progress(const struct wire_status *a, const struct wire_status *b);
 /* Same weights as the furthest ahead? */
 bool member_is_level(const struct seen *seen, uint32_t i);
 

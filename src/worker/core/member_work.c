@@ -271,12 +271,6 @@ bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_mes
     return false;
 }
 
-bool member_holds(const struct member *m, const struct exchange_message *message)
-{
-    if (handover_is_ours(message->header)) return handover_holds(&m->shards.handover, message);
-    return exchange_holds(&m->exchange, message);
-}
-
 size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind)
 {
     struct member_peer *peer = member_find(m, id);

@@ -736,6 +736,7 @@ static void world_init(struct world *w, uint64_t seed)
     w->save_every = below(w, 2) * (2 + below(w, 6));
     w->sharded = below(w, 2) == 0;
     if (w->sharded && w->save_every == 0) w->save_every = 2 + below(w, 6);
+    if (w->save_every == 7) w->save_every = MEMBER_SAVE_AUTO;
 }
 
 /* The run everything is compared with: no group, plain arithmetic of quant.h. */

@@ -1,3 +1,4 @@
+#define XXH_STATIC_LINKING_ONLY /* the state of XXH3 on the stack */
 #include "worker/ckpt_read.h"
 #include "base/mem.h"
 #include "worker/ckpt_store.h"
@@ -8,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+
+enum { BLOCK_BYTES = 128 << 10 }; /* hashed, then copied while it is in the cache */
 
 /* A piece that is to be read, and whose. */
 struct wanted {
@@ -90,21 +93,36 @@ static void list_wanted(struct reading *r)
     r->unit[r->unit_count] = r->wanted_count;
 }
 
-/* Copies what the sinks want of a piece that was found good. */
-static void hand_out(const struct reading *r, const struct wanted *wanted, const uint8_t *bytes)
+/* Copies what the sinks want of elements [begin, past) of a tensor. */
+static void hand_out(const struct reading *r, uint32_t tensor, uint64_t begin, uint64_t past,
+                     const uint8_t *bytes)
+{
+    uint32_t unit_bytes = r->manifest->tensor[tensor].unit_bytes;
+    for (uint32_t i = find_sink(r, tensor, begin); i < r->sink_count; i++) {
+        const struct ckpt_sink *sink = &r->sink[i];
+        if (sink->tensor != tensor || sink->first >= past) return;
+        uint64_t first = sink->first > begin ? sink->first : begin;
+        uint64_t end = sink->first + sink->count < past ? sink->first + sink->count : past;
+        if (first < end)
+            memcpy((uint8_t *)sink->bytes + (first - sink->first) * unit_bytes,
+                   bytes + (first - begin) * unit_bytes, (end - first) * unit_bytes);
+    }
+}
+
+/* Hands a piece out and says whether it was sound: sinks hold rubbish if it was not. */
+static bool take_piece(const struct reading *r, const struct wanted *wanted, const uint8_t *bytes)
 {
     const struct ckpt_piece *piece = wanted->piece;
     uint32_t unit_bytes = r->manifest->tensor[wanted->tensor].unit_bytes;
-    for (uint32_t i = find_sink(r, wanted->tensor, piece->first); i < r->sink_count; i++) {
-        const struct ckpt_sink *sink = &r->sink[i];
-        uint64_t first = sink->first > piece->first ? sink->first : piece->first;
-        uint64_t end = sink->first + sink->count;
-        if (end > piece->first + piece->count) end = piece->first + piece->count;
-        if (sink->tensor != wanted->tensor || sink->first >= piece->first + piece->count) return;
-        if (first < end)
-            memcpy((uint8_t *)sink->bytes + (first - sink->first) * unit_bytes,
-                   bytes + (first - piece->first) * unit_bytes, (end - first) * unit_bytes);
+    XXH3_state_t state;
+    (void)XXH3_64bits_reset(&state); /* fails on NULL alone, as does update */
+    for (uint64_t at = 0; at < piece->bytes; at += BLOCK_BYTES) {
+        uint64_t count = piece->bytes - at < BLOCK_BYTES ? piece->bytes - at : BLOCK_BYTES;
+        uint64_t begin = piece->first + at / unit_bytes;
+        (void)XXH3_64bits_update(&state, bytes + at, count);
+        hand_out(r, wanted->tensor, begin, begin + count / unit_bytes, bytes + at);
     }
+    return XXH3_64bits_digest(&state) == piece->checksum;
 }
 
 /* One thread's: the file it is at, and a buffer that any unit fits in. */
@@ -162,10 +180,8 @@ static bool read_unit(struct hand *hand, uint32_t unit, struct error *ret_error)
         !store_read(hand->reader, from, hand->buffer, to - from, ret_error))
         return false;
     for (const struct wanted *at = first; at < end; at++) {
-        const uint8_t *bytes = hand->buffer + (at->piece->offset - from);
-        if (XXH3_64bits(bytes, at->piece->bytes) != at->piece->checksum)
+        if (!take_piece(r, at, hand->buffer + (at->piece->offset - from)))
             return say_damaged(r, at, ret_error);
-        hand_out(r, at, bytes);
     }
     return true;
 }

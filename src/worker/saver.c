@@ -133,7 +133,8 @@ static struct flight *next_to_write(struct saver *saver)
 {
     for (uint32_t i = 0; i < SAVER_FLIGHTS; i++) {
         struct flight *flight = &saver->flight[i];
-        if (!flight->active || flight->failed || flight->writer == NULL) continue;
+        if (!flight->active || flight->failed || flight->finishing) continue;
+        if (flight->writer == NULL) continue;
         if (flight->write_next < flight->image.part_count && flight->copied[flight->write_next])
             return flight;
     }
@@ -198,10 +199,10 @@ static struct flight *next_to_finish(struct saver *saver)
 {
     for (uint32_t i = 0; i < SAVER_FLIGHTS; i++) {
         struct flight *flight = &saver->flight[i];
+        if (!flight->active || flight->finishing) continue;
         bool empty = flight->image.file_bytes == 0;
         bool written = flight->writer != NULL && flight->write_next >= flight->image.part_count;
-        if (flight->active && !flight->finishing && (empty || written || flight->failed) &&
-            flight->busy == 0 && flight->copy_left == 0)
+        if ((empty || written || flight->failed) && flight->busy == 0 && flight->copy_left == 0)
             return flight;
     }
     return NULL;
@@ -221,7 +222,6 @@ static void finish(struct saver *saver, struct flight *flight)
         store_abort(flight->writer);
     else
         written = store_commit(flight->writer, &flight->error);
-    flight->writer = NULL;
     if (!written) {
         complain(saver, &flight->error);
         (void)ckpt_abandon(saver->store, flight->step, flight->name, NULL); /* prune tries again */
@@ -229,6 +229,7 @@ static void finish(struct saver *saver, struct flight *flight)
     struct wire_tag tag = flight->tag;
     uint64_t bytes = written ? image->file_bytes : 0, checksum = image->header_checksum;
     lock(saver);
+    flight->writer = NULL;
     flight->active = false;
     saver->telling++;
     unlock(saver);

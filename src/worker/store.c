@@ -54,8 +54,8 @@ struct store *store_of(const struct store_backend *backend, void *self, const ch
 {
     struct store *store = strlen(url) < STORE_URL_BYTES ? mem_zalloc(1, sizeof *store) : NULL;
     if (store == NULL) {
-        backend->close(self);
         (void)error_set(ret_error, "%.80s: out of memory, or the address is too long", url);
+        backend->close(self); /* url may be part of it */
         return NULL;
     }
     store->backend = backend;

@@ -52,6 +52,11 @@ static bool take(void *self, uint64_t peer, const struct link_message *message)
     if (message->header_bytes != EXCHANGE_HEADER_BYTES) return false;
     bool fine = member_take(links->member, peer, message->header, message->payload,
                             message->payload_bytes, clock_monotonic_us());
+    if (!fine && links->member->exchange.corrupt != GROUP_NOBODY)
+        log_line(LOG_WARN, "worker",
+                 "a message of the sum was damaged on its way, or in its sender's memory; the sum "
+                 "begins again without it",
+                 "worker=%" PRIu64, peer);
     net_links_sync(links);
     return fine;
 }

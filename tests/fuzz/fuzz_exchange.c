@@ -71,6 +71,7 @@ static void put_header(uint8_t *header, const struct layout *layout, const uint8
     wire_write_u32(&cursor, check);
     wire_write_u32(&cursor, side);
     wire_write(&cursor, &slots, sizeof slots);
+    exchange_seal(header);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)

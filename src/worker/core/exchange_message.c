@@ -19,7 +19,26 @@ struct header {
     struct slot_set slots;
 };
 
-static_assert(16 + 7 * 4 + sizeof(struct slot_set) <= EXCHANGE_HEADER_BYTES, "the header fits");
+enum { SEALED_BYTES = EXCHANGE_HEADER_BYTES - 4 };
+static_assert(16 + 7 * 4 + sizeof(struct slot_set) <= SEALED_BYTES, "the header fits");
+
+static uint32_t side_check(uint32_t check, const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) check = (check ^ bytes[i]) * UINT32_C(0x01000193);
+    return check;
+}
+
+void exchange_seal(uint8_t header[EXCHANGE_HEADER_BYTES])
+{
+    uint32_t check = side_check(1, header, SEALED_BYTES);
+    memcpy(header + SEALED_BYTES, &check, sizeof check);
+}
+
+bool exchange_is_sealed(const uint8_t header[EXCHANGE_HEADER_BYTES])
+{
+    uint32_t check = side_check(1, header, SEALED_BYTES);
+    return memcmp(header + SEALED_BYTES, &check, sizeof check) == 0;
+}
 
 static void write_header(uint8_t *bytes, const struct header *header)
 {
@@ -34,11 +53,13 @@ static void write_header(uint8_t *bytes, const struct header *header)
     wire_write_u32(&cursor, header->check);
     wire_write_u32(&cursor, header->side_check);
     wire_write(&cursor, &header->slots, sizeof header->slots);
+    exchange_seal(bytes);
 }
 
 static bool read_header(const uint8_t *bytes, struct header *ret_header)
 {
     struct wire_cursor cursor = wire_reader(bytes, EXCHANGE_HEADER_BYTES);
+    if (!exchange_is_sealed(bytes)) return false;
     ret_header->tag = wire_read_tag(&cursor);
     ret_header->kind = wire_read_u32(&cursor);
     ret_header->chunk = wire_read_u32(&cursor);
@@ -51,12 +72,6 @@ static bool read_header(const uint8_t *bytes, struct header *ret_header)
     if (cursor.failed) return false;
     memcpy(&ret_header->slots, slots, sizeof ret_header->slots);
     return true;
-}
-
-static uint32_t side_check(uint32_t check, const uint8_t *bytes, size_t count)
-{
-    for (size_t i = 0; i < count; i++) check = (check ^ bytes[i]) * UINT32_C(0x01000193);
-    return check;
 }
 
 static uint64_t elements_of(const struct exchange *x, const struct header *header)

@@ -354,14 +354,14 @@ static void a_damaged_part_names_its_sender(void **state)
             found = exchange_next(&w.x[from], to, &message);
         if (!found || message.payload_bytes == 0) continue; /* holds no slot */
         size_t count = exchange_copy(&message, bytes);
-        size_t at = EXCHANGE_HEADER_BYTES + below((uint32_t)message.payload_bytes);
+        size_t at = below((uint32_t)count);
         bytes[at] ^= (uint8_t)(1u << below(8));
         assert_false(exchange_take(&w.x[to], from, bytes, bytes + EXCHANGE_HEADER_BYTES,
                                    count - EXCHANGE_HEADER_BYTES));
         if (w.x[to].corrupt != GROUP_NOBODY) {
             assert_int_equal(w.x[to].corrupt, from);
             assert_true(w.x[to].broken);
-        } /* else the damage made its lengths wrong */
+        } /* else its header or its lengths were wrong */
         drain();
     }
 }
@@ -438,8 +438,11 @@ static void nonsense_is_refused(void **state)
         uint32_t kept;
         memcpy(&kept, bytes + cases[i].at, sizeof kept);
         memcpy(bytes + cases[i].at, &cases[i].value, sizeof cases[i].value);
+        assert_false(exchange_take(&w.x[0], 1, bytes, payload, count)); /* not sealed */
+        exchange_seal(bytes);
         assert_false(exchange_take(&w.x[0], 1, bytes, payload, count));
         memcpy(bytes + cases[i].at, &kept, sizeof kept);
+        exchange_seal(bytes);
     }
     assert_false(exchange_take(&w.x[0], 1, bytes, payload, count - 1));
     drain();

@@ -176,6 +176,7 @@ static void send_part(struct bench *b, uint64_t number, uint64_t slots)
     wire_write_u32(&cursor, 0);
     wire_write_u32(&cursor, 0);
     wire_write(&cursor, &set, sizeof set);
+    exchange_seal(payload);
     cursor.at = payload + EXCHANGE_HEADER_BYTES;
     wire_write(&cursor, words, count * sizeof words[0]);
     wire_write(&cursor, "", 1);

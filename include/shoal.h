@@ -65,6 +65,16 @@ struct shoal_tensor {
     uint32_t dims; /* 0: a scalar */
 };
 
+/* When the mean gradient of a step holds NaN or Inf, which all workers see alike: go on with it, let
+ * the step count without applying it (weights and moments stay), or end the job with a sentence
+ * before it is applied. Steps so met are told in the log and in the record of progress. */
+enum shoal_on_nan {
+    SHOAL_NAN_UNSET, /* SHOAL_ON_NAN (continue, skip, stop); unset: continue */
+    SHOAL_NAN_CONTINUE,
+    SHOAL_NAN_SKIP,
+    SHOAL_NAN_STOP
+};
+
 struct shoal_options {
     const struct shoal_tensor *params; /* have gradients */
     const struct shoal_tensor
@@ -81,6 +91,7 @@ struct shoal_options {
     uint64_t identity;     /* hash of what decides the bits besides (step, slot); 0: none */
     uint32_t moment_count; /* 0 .. SHOAL_MOMENTS_MAX; not together with state */
     const char *const *moment_names; /* for checkpoints: "exp_avg" */
+    uint32_t on_nan;                 /* enum shoal_on_nan */
 };
 
 /* AUTO: as often as pays, from what checkpoints cost and how often workers are lost, both measured

@@ -32,6 +32,7 @@ static const struct shoal_field fields[] = {
     FIELD(shoal_options, identity),
     FIELD(shoal_options, moment_count),
     FIELD(shoal_options, moment_names),
+    FIELD(shoal_options, on_nan),
     STRUCT(shoal_work),
     FIELD(shoal_work, kind),
     FIELD(shoal_work, step),

@@ -38,7 +38,8 @@ struct agent {
     bool may_stall; /* then a bound that passes is no failure */
     bool step_seen[STEPS];
     uint32_t owned[STEPS][WORKERS]; /* slots of each worker in each step */
-    char hash[65];
+    char hash[65], not_finite[16];
+    int not_finite_count; /* steps */
     const char *extra[8]; /* more NAME=VALUE for the workers */
     const char *log;      /* file for their stderr; NULL: that of this process */
 };
@@ -147,6 +148,9 @@ static void take_line(struct agent *agent, struct worker *worker, const char *te
     } else if (strcmp(kind, "progress") == 0) {
         int64_t step = json_integer_value(json_object_get(line, "step"));
         assert_in_range(step, 0, STEPS - 1);
+        const char *odd = json_string_value(json_object_get(line, "not_finite"));
+        if (odd != NULL) snprintf(agent->not_finite, sizeof agent->not_finite, "%s", odd);
+        agent->not_finite_count += odd != NULL && !agent->step_seen[step];
         agent->step_seen[step] = true;
         if (step > agent->last_step) agent->last_step = step;
         count_slots(agent->owned[step], json_object_get(line, "workers"));
@@ -377,6 +381,35 @@ static void owner_and_mirror_lost_at_once(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* One NaN in one slot of step 6, under each policy. */
+static void a_nan_is_skipped_stopped_at_or_passed_on(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"SHOAL_ON_NAN=skip", "SHOAL_ON_NAN=continue",
+                                           "SHOAL_ON_NAN=stop"};
+    char skipped[65], sharded[65];
+    for (int p = 0; p < 4; p++) { /* the last one: skip, with the moments sharded */
+        static struct agent agent;
+        agent_init(&agent);
+        agent.extra[0] = "E2E_ELEMENTS=1000";
+        agent.extra[1] = "SHOAL_EMULATE_SLOT_US=300";
+        agent.extra[2] = "E2E_NAN_STEP=6";
+        agent.extra[3] = policies[p % 3];
+        agent.extra[4] = p == 3 ? "E2E_MOMENTS=1" : NULL;
+        for (int i = 0; i < 3; i++) start_worker(&agent);
+        serve_until(&agent, STEPS, 120000);
+        assert_string_equal(agent.not_finite, p == 1 ? "applied" : p == 2 ? "" : "skipped");
+        assert_int_equal(agent.not_finite_count, p == 1 ? STEPS - 6 : p != 2);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_int_equal(WEXITSTATUS(agent.worker[i].exit_status), p == 2 ? 1 : 0);
+        assert_int_equal(agent.last_step, p == 2 ? 5 : STEPS - 1);
+        if (p == 0) memcpy(skipped, agent.hash, sizeof skipped);
+        if (p == 3) memcpy(sharded, agent.hash, sizeof sharded);
+        assert_true(p != 1 || strcmp(agent.hash, skipped) != 0);
+    }
+    print_message("skipped: %s, with sharded moments: %s\n", skipped, sharded);
+}
+
 /* Everybody dies at once; the next group goes on from the newest checkpoint that verifies. */
 static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
 {
@@ -526,6 +559,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_end_with_the_bits_of_one_worker),
         cmocka_unit_test(slots_follow_the_speed_of_real_processes),
+        cmocka_unit_test(a_nan_is_skipped_stopped_at_or_passed_on),
         cmocka_unit_test(so_do_those_with_sharded_moments),
         cmocka_unit_test(a_worker_holds_its_share_of_the_moments),
         cmocka_unit_test(owner_and_mirror_lost_at_once),

@@ -6,6 +6,7 @@
  * data in its slot, and says so; with "WORKER.sleep" it sleeps and says nothing, with "WORKER.loop"
  * it computes on and on. */
 #include "shoal.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,14 +60,23 @@ static float noise(uint64_t step, uint32_t slot, uint64_t i)
 }
 
 /* Backwards, as a real program does. Every third slot hands its gradient in piece by piece. */
+/* E2E_NAN_STEP: in this step, slot 3 makes one element NaN. */
+static bool is_odd(const struct shoal_work *work)
+{
+    const char *step = getenv("E2E_NAN_STEP");
+    return step != NULL && work->slot == 3 && work->step == strtoull(step, NULL, 10);
+}
+
 static float compute(struct shoal *job, const float *weights, size_t count,
                      const struct shoal_work *work)
 {
     float loss = 0;
+    bool odd = is_odd(work);
     size_t piece = 1 + (size_t)(shoal_random(8, work->step, work->slot, 0) % 7000), ready = count;
     for (size_t i = count; i-- > 0;) {
         work->gradient[i] = noise(work->step, work->slot, i) + 0.1f * weights[i];
         loss += weights[i] * weights[i];
+        if (odd && i == count / 2) work->gradient[i] = NAN;
         if ((work->step + work->slot) % 3 != 0 || (ready - i < piece && i > 0)) continue;
         shoal_ready(job, i, ready - i);
         ready = i;

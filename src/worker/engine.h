@@ -48,6 +48,7 @@ struct shoal {
     enum member_want doing;
     double norm;        /* of the mean gradient of the step before norm_step */
     uint64_t norm_step; /* 0: none yet */
+    uint64_t odd_step;  /* newest told of as not finite, + 1 */
     int64_t slot_started_us;
     uint16_t *final_count; /* [blocks] elements of the slot that are final; SLOT_ADDED: added */
     uint32_t slot_epoch;

@@ -192,6 +192,24 @@ static bool read_every(struct job *job, uint32_t asked, struct error *ret_error)
     return true;
 }
 
+static bool read_on_nan(struct job *job, uint32_t option, struct error *ret_error)
+{
+    static const char *const names[] = {"", "continue", "skip", "stop"};
+    const char *text = getenv("SHOAL_ON_NAN");
+    job->on_nan = (enum shoal_on_nan)option;
+    if (option > SHOAL_NAN_STOP)
+        return error_set(ret_error, "shoal_options.on_nan: %u is not of enum shoal_on_nan", option);
+    if (option != SHOAL_NAN_UNSET) return true;
+    job->on_nan = SHOAL_NAN_CONTINUE;
+    if (text == NULL || text[0] == '\0') return true;
+    for (uint32_t i = SHOAL_NAN_CONTINUE; i <= SHOAL_NAN_STOP; i++) {
+        if (strcmp(text, names[i]) != 0) continue;
+        job->on_nan = (enum shoal_on_nan)i;
+        return true;
+    }
+    return error_set(ret_error, "SHOAL_ON_NAN=%.40s: expected continue, skip or stop", text);
+}
+
 static bool read_counts(struct job *job, const struct shoal_options *options,
                         struct error *ret_error)
 {
@@ -201,6 +219,7 @@ static bool read_counts(struct job *job, const struct shoal_options *options,
         return false;
     if (steps == 0 && !job_read_number("SHOAL_STEPS", INT64_MAX, &steps, ret_error)) return false;
     if (!read_every(job, options->checkpoint_every, ret_error)) return false;
+    if (!read_on_nan(job, options->on_nan, ret_error)) return false;
     if (!job_read_number("SHOAL_GANG", GROUP_MEMBERS_MAX, &gang, ret_error) ||
         !job_read_number("SHOAL_JOB", INT64_MAX, &job->job_id, ret_error) ||
         !job_read_number("SHOAL_WORKER", INT64_MAX, &job->worker_id, ret_error) ||
@@ -209,6 +228,11 @@ static bool read_counts(struct job *job, const struct shoal_options *options,
     if (slots == 0 || slots > SHOAL_SLOTS_MAX)
         return error_set(ret_error, "slots: set shoal_options.slots or SHOAL_SLOTS to 1 .. %d",
                          SHOAL_SLOTS_MAX);
+    if (gang > slots)
+        return error_set(ret_error,
+                         "slots: %llu are fewer than the %llu workers the job begins with "
+                         "(SHOAL_GANG); give at least one slot a worker",
+                         (unsigned long long)slots, (unsigned long long)gang);
     if (steps == 0)
         return error_set(ret_error, "steps: set shoal_options.steps or SHOAL_STEPS to 1 or more");
     job->slots = (uint32_t)slots;
@@ -309,7 +333,7 @@ void job_difference(const struct job *job, const struct wire_hello *theirs, char
 
 static uint64_t plan_of(const struct job *job)
 {
-    const uint64_t words[] = {job->slots, job->samples_per_slot, job->steps};
+    const uint64_t words[] = {job->slots, job->samples_per_slot, job->steps, job->on_nan};
     return XXH3_64bits_withSeed(words, sizeof words, job->model);
 }
 

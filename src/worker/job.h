@@ -39,13 +39,14 @@ struct job {
     uint64_t job_id, worker_id;
     uint64_t zone; /* hash of SHOAL_ZONE; 0: not set */
     uint64_t emulate_slot_us;
-    uint64_t gradient_count; /* without the loss */
-    uint64_t weight_count;   /* elements of params and state */
-    uint64_t identity;       /* given by the program, see shoal.h; 0: none */
-    uint64_t model;          /* hash over names and shapes of the tensors */
-    uint8_t *marks;          /* [tensors][4] of name and shape, for peers */
-    uint64_t plan;           /* model, slots, samples per slot, steps: peers must agree */
-    struct layout layout;    /* of the gradient with the loss */
+    enum shoal_on_nan on_nan; /* never UNSET */
+    uint64_t gradient_count;  /* without the loss */
+    uint64_t weight_count;    /* elements of params and state */
+    uint64_t identity;        /* given by the program, see shoal.h; 0: none */
+    uint64_t model;           /* hash over names and shapes of the tensors */
+    uint8_t *marks;           /* [tensors][4] of name and shape, for peers */
+    uint64_t plan;            /* model, slots, samples per slot, steps: peers must agree */
+    struct layout layout;     /* of the gradient with the loss */
     char token[JOB_TOKEN_BYTES];
 };
 

@@ -69,6 +69,10 @@ static void report_commit(struct shoal *shoal, const struct member_commit *commi
                   isfinite(loss) ? json_real(loss) : json_null(), "generation",
                   (json_int_t)commit->turn.generation, "attempt", (json_int_t)commit->turn.attempt,
                   "workers", workers, "redone_slots", (json_int_t)commit->turn.redone_slots);
+    if (line != NULL && commit->not_finite)
+        json_object_set_new(
+            line, "not_finite",
+            json_string(shoal->job.on_nan == SHOAL_NAN_SKIP ? "skipped" : "applied"));
     if (line != NULL && commit->step + 1 == shoal->job.steps) {
         if (shoal->weights_sha256[0] == '\0')
             job_weights_sha256(&shoal->job, shoal->weights_sha256);

@@ -347,12 +347,25 @@ static void fill_range(struct shoal *shoal, struct shoal_work *work)
 }
 
 /* Once a step, however many ranges it is applied in. */
+/* The mean gradient of the step being applied has NaN or Inf: said once, kept for the record. */
+static void note_finite(struct shoal *shoal, double norm)
+{
+    static const char *const doing[] = {"", "applied all the same", "skipped", "stopping"};
+    struct member *m = shoal->member;
+    m->commit.not_finite = !isfinite(norm);
+    if (isfinite(norm) || shoal->odd_step == m->self.position + 1) return;
+    shoal->odd_step = m->self.position + 1;
+    fprintf(stderr, "step %llu: the mean gradient holds NaN or Inf: %s (on_nan)\n",
+            (unsigned long long)m->self.position, doing[shoal->job.on_nan]);
+}
+
 static double norm_of(struct shoal *shoal)
 {
     const struct member *m = shoal->member;
     if (shoal->norm_step != m->self.position + 1)
         shoal->norm = sqrt(exchange_norm_squared(&m->exchange));
     shoal->norm_step = m->self.position + 1;
+    note_finite(shoal, shoal->norm);
     return shoal->norm;
 }
 
@@ -383,6 +396,7 @@ static void place_weights(struct shoal *shoal)
         from += tensor->element_count;
     }
     engine_lock(shoal);
+    (void)norm_of(shoal); /* who applied no range has not looked yet */
     member_applied(shoal->member);
 }
 
@@ -478,18 +492,32 @@ void shoal_phase(struct shoal *shoal, enum shoal_phase phase)
     (void)pthread_mutex_unlock(&shoal->lock);
 }
 
+static void applied(struct shoal *shoal)
+{
+    if (shoal->job.moment_count > 0)
+        member_range_applied(shoal->member);
+    else
+        member_applied(shoal->member);
+}
+
+static void stop_for_nan(struct shoal *shoal)
+{
+    (void)error_set(
+        &shoal->failure,
+        "step %llu: the mean gradient holds NaN or Inf, and on_nan is stop; the weights "
+        "are those before this step",
+        (unsigned long long)shoal->member->self.position);
+    fprintf(stderr, "%s\n", shoal->failure.text);
+    shoal->failed = true;
+}
+
 bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
 {
     host_watch();
     engine_lock(shoal);
     if (shoal->net == NULL) member_tick(shoal->member, clock_monotonic_us()); /* else net.c does */
     if (shoal->can_leave && leave_signal_came()) member_leave(shoal->member);
-    if (shoal->doing == MEMBER_WANT_APPLY) {
-        if (shoal->job.moment_count > 0)
-            member_range_applied(shoal->member);
-        else
-            member_applied(shoal->member);
-    }
+    if (shoal->doing == MEMBER_WANT_APPLY) applied(shoal);
     shoal->doing = MEMBER_WANT_WAIT;
     for (;;) {
         enum member_want want = wait_for_work(shoal);
@@ -504,7 +532,17 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         report_changes(shoal);
         if (want == MEMBER_WANT_APPLY || want == MEMBER_WANT_PLACE) finish_copies(shoal);
         if (want == MEMBER_WANT_PLACE) place_weights(shoal);
-        if (want == MEMBER_WANT_COMPUTE || want == MEMBER_WANT_APPLY) break;
+        if (want == MEMBER_WANT_COMPUTE) break;
+        if (want == MEMBER_WANT_APPLY) {
+            if (isfinite(norm_of(shoal)) || shoal->job.on_nan == SHOAL_NAN_CONTINUE) break;
+            if (shoal->job.on_nan == SHOAL_NAN_STOP) {
+                stop_for_nan(shoal);
+                engine_unlock(shoal);
+                return false;
+            }
+            fill_work(shoal, ret_work); /* of a range: copies the old weights to where they stay */
+            applied(shoal);
+        }
         if (want == MEMBER_WANT_FOUND && !found(shoal)) {
             engine_unlock(shoal);
             return false;

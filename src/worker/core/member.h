@@ -105,7 +105,8 @@ enum { MEMBER_REPEAT_MAX = 64 };        /* steps told again at once when a gap i
 /* One committed step, for the record. */
 struct member_commit {
     uint64_t step;
-    float loss; /* bits are carried, never computed with */
+    float loss;      /* bits are carried, never computed with */
+    bool not_finite; /* the mean gradient held NaN or Inf; for the caller to set */
     struct wire_turn turn;
 };
 

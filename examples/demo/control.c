@@ -129,7 +129,7 @@ bool control_run(const struct stage *stage, const struct stage_options *options,
 }
 
 bool control_hash_checkpoint(const struct stage *stage, const char *folder,
-                             char ret_sha256[RECORD_SHA_BYTES], struct error *ret_error)
+                             struct record_state *ret_state, struct error *ret_error)
 {
     char out[STAGE_PATH_BYTES + 8], *text = NULL;
     (void)snprintf(out, sizeof out, "%s/hash.txt", stage->folder); /* fits */
@@ -143,12 +143,16 @@ bool control_hash_checkpoint(const struct stage *stage, const char *folder,
         children_pause_ms(10);
     }
     if (!io_read_file(out, HASH_BYTES_MAX, &text, &count, ret_error)) return false;
-    bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && count >= RECORD_SHA_BYTES;
+    char *second = strchr(text, '\n'); /* the line with the moments */
+    bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && second != NULL &&
+              strlen(second + 1) >= RECORD_SHA_BYTES;
     text[strcspn(text, "\n")] = '\0';
-    if (ok)
-        (void)snprintf(ret_sha256, RECORD_SHA_BYTES, "%s", text); /* cut after the hash */
-    else
+    if (ok) { /* each cut after its hash */
+        (void)snprintf(ret_state->checkpoint_sha256, RECORD_SHA_BYTES, "%s", text);
+        (void)snprintf(ret_state->moments_sha256, RECORD_SHA_BYTES, "%s", second + 1);
+    } else {
         (void)error_set(ret_error, "%s: %s", folder, text);
+    }
     mem_free(text);
     return ok;
 }

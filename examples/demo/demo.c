@@ -300,10 +300,9 @@ static bool read_checkpoints(struct demo *demo, struct error *ret_error)
     char folder[STAGE_PATH_BYTES + 48];
     (void)snprintf(folder, sizeof folder, "%s/checkpoints/%" JSON_INTEGER_FORMAT, demo->stage.data,
                    demo->watch.job); /* fits */
-    return control_hash_checkpoint(&demo->stage, folder, demo->record.swarm.checkpoint_sha256,
-                                   ret_error) &&
-           control_hash_checkpoint(&demo->stage, demo->stage.control,
-                                   demo->record.control.checkpoint_sha256, ret_error);
+    return control_hash_checkpoint(&demo->stage, folder, &demo->record.swarm, ret_error) &&
+           control_hash_checkpoint(&demo->stage, demo->stage.control, &demo->record.control,
+                                   ret_error);
 }
 
 /* true: all is as promised. */
@@ -316,10 +315,12 @@ static bool tell_verdict(struct demo *demo, const struct summary *summary)
     if (!demo->is_fast) count += audit_tell_calm(&summary->churn, &faults);
     bool same = record_is_same(record);
     fprintf(term->stream,
-            "\nSHA-256 of weights and optimizer state, in memory and back from the checkpoint\n"
-            "  swarm       %s\n              %s\n  one worker  %s\n              %s\n",
+            "\nSHA-256 of weights, in memory and back from the checkpoint; with optimizer moments\n"
+            "  swarm       %s\n              %s\n              %s\n"
+            "  one worker  %s\n              %s\n              %s\n",
             record->swarm.weights_sha256, record->swarm.checkpoint_sha256,
-            record->control.weights_sha256, record->control.checkpoint_sha256);
+            record->swarm.moments_sha256, record->control.weights_sha256,
+            record->control.checkpoint_sha256, record->control.moments_sha256);
     if (same)
         fprintf(term->stream, "%s✓ identical to the last bit%s\n", term_style(term, TERM_GREEN),
                 term_style(term, TERM_PLAIN));

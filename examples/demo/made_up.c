@@ -113,6 +113,8 @@ struct record made_up_record(void)
     memset(record.swarm.checkpoint_sha256, 'a', RECORD_SHA_BYTES - 1);
     memset(record.control.weights_sha256, 'a', RECORD_SHA_BYTES - 1);
     memset(record.control.checkpoint_sha256, 'a', RECORD_SHA_BYTES - 1);
+    memset(record.swarm.moments_sha256, 'b', RECORD_SHA_BYTES - 1);
+    memset(record.control.moments_sha256, 'b', RECORD_SHA_BYTES - 1);
     record_index(&record);
     return record;
 }

@@ -70,7 +70,9 @@ bool record_is_same(const struct record *record)
     const char *hash = record->swarm.weights_sha256;
     return hash[0] != '\0' && strcmp(hash, record->swarm.checkpoint_sha256) == 0 &&
            strcmp(hash, record->control.weights_sha256) == 0 &&
-           strcmp(hash, record->control.checkpoint_sha256) == 0;
+           strcmp(hash, record->control.checkpoint_sha256) == 0 &&
+           record->swarm.moments_sha256[0] != '\0' &&
+           strcmp(record->swarm.moments_sha256, record->control.moments_sha256) == 0;
 }
 
 void record_free(struct record *record)

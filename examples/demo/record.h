@@ -25,10 +25,12 @@ struct record_model {
     int64_t ncu_milli;
 };
 
-/* One run of the training. Hashes are over all weights and the optimizer state: of the memory of
- * the workers after the last step, and of the checkpoint of that step read back. */
+/* One run of the training. Hashes of the weights: of the memory of the workers after the last step,
+ * and of the checkpoint of that step read back; the third is over the optimizer's moments as well,
+ * which no worker holds as a whole. */
 struct record_state {
     char weights_sha256[RECORD_SHA_BYTES], checkpoint_sha256[RECORD_SHA_BYTES];
+    char moments_sha256[RECORD_SHA_BYTES];
     double loss_last;
     int64_t wall_us;
 };

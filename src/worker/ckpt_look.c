@@ -184,20 +184,30 @@ int ckpt_verb_verify(const struct ckpt_arguments *arguments)
     return check_steps(arguments, true);
 }
 
+static bool has_moments(const struct ckpt_manifest *manifest)
+{
+    for (uint32_t i = 0; i < manifest->tensor_count; i++)
+        if (strcmp(manifest->tensor[i].kind, "moment") == 0) return true;
+    return false;
+}
+
 int ckpt_verb_digest(const struct ckpt_arguments *arguments)
 {
     struct ckpt_manifest manifest;
     struct error error;
-    char text[65];
+    char weights[65], all[65];
     if (!ckpt_pick(arguments->store, arguments->has_step, arguments->step, &manifest, &error))
         return ckpt_refuse(&error);
     bool fine = ckpt_verify(arguments->store, &manifest, CKPT_READ_THREADS, &error) &&
-                ckpt_digest(arguments->store, &manifest, text, &error);
+                ckpt_digest(arguments->store, &manifest, false, weights, &error) &&
+                ckpt_digest(arguments->store, &manifest, true /* moments */, all, &error);
     if (fine && arguments->json)
-        ckpt_print_json(
-            json_pack("{s:I, s:s}", "step", (json_int_t)manifest.step, "weights_sha256", text));
+        ckpt_print_json(json_pack("{s:I, s:s, s:s}", "step", (json_int_t)manifest.step,
+                                  "weights_sha256", weights, "with_moments_sha256", all));
     else if (fine)
-        printf("%s  step %" PRIu64 "\n", text, manifest.step);
+        printf("%s  step %" PRIu64 "\n", weights, manifest.step);
+    if (fine && !arguments->json && has_moments(&manifest))
+        printf("%s  step %" PRIu64 ", with moments\n", all, manifest.step);
     ckpt_manifest_free(&manifest);
     return fine ? 0 : ckpt_refuse(&error);
 }

@@ -56,7 +56,9 @@ static const struct verb {
     {.name = "digest",
      .usage = "DIR [--step N] [--json]",
      .summary = "SHA-256 of weights and optimizer state, whatever the number of files",
-     .help = "  Equals the `weights sha256` that workers print at the end. Verifies first.\n",
+     .help =
+         "  Equals the `weights sha256` that workers print at the end. Of a job whose moments the\n"
+         "  library keeps, a second line has the digest with them. Verifies first.\n",
      .example = "shoal ckpt digest ./checkpoints",
      .run = ckpt_verb_digest},
     {.name = "gc",

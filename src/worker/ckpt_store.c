@@ -395,15 +395,22 @@ static bool digest_tensor(EVP_MD_CTX *context, struct store *store,
     return fine;
 }
 
-bool ckpt_digest(struct store *store, const struct ckpt_manifest *manifest, char text[65],
-                 struct error *ret_error)
+/* Moments, which a worker may hold a shard of only, are left to the second digest. */
+static bool is_digested(const struct ckpt_tensor *tensor, bool moments)
+{
+    if (strcmp(tensor->kind, "scales") == 0) return false;
+    return moments || strcmp(tensor->kind, "moment") != 0;
+}
+
+bool ckpt_digest(struct store *store, const struct ckpt_manifest *manifest, bool moments,
+                 char text[65], struct error *ret_error)
 {
     unsigned char digest[EVP_MAX_MD_SIZE] = {0};
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     bool fine = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
     if (!fine) (void)error_set(ret_error, "cannot set up SHA-256");
     for (uint32_t i = 0; i < manifest->tensor_count && fine; i++)
-        if (strcmp(manifest->tensor[i].kind, "scales") != 0)
+        if (is_digested(&manifest->tensor[i], moments))
             fine = digest_tensor(context, store, manifest, &manifest->tensor[i], ret_error);
     if (fine && EVP_DigestFinal_ex(context, digest, NULL) != 1)
         fine = error_set(ret_error, "SHA-256 failed");

@@ -70,8 +70,9 @@ bool ckpt_remove(struct store *store, uint64_t step, struct error *ret_error);
  * one whose last sync failed may be in place all the same. */
 bool ckpt_abandon(struct store *store, uint64_t step, const char *suffix, struct error *ret_error);
 
-/* SHA-256 over params, then state, independent of shards: equals the hash a worker prints. */
-bool ckpt_digest(struct store *store, const struct ckpt_manifest *manifest, char text[65],
-                 struct error *ret_error);
+/* SHA-256 over params, then state, independent of shards: equals the hash a worker prints. With
+ * `moments` those that the library keeps follow. */
+bool ckpt_digest(struct store *store, const struct ckpt_manifest *manifest, bool moments,
+                 char text[65], struct error *ret_error);
 
 #endif

@@ -285,7 +285,7 @@ class Training(unittest.TestCase):
 
     def check(self, program, kill=True):
         command = [sys.executable, __file__, program]
-        settings = {"SHOAL_SLOTS": SLOTS, "SHOAL_EMULATE_SLOT_US": 10000}
+        settings = {"SHOAL_SLOTS": SLOTS, "SHOAL_EMULATE_SLOT_US": 40000}
         wanted = fake_agent.alone(command, SHOAL_STEPS=STEPS, SHOAL_SLOTS=SLOTS)
         if not kill:
             return wanted

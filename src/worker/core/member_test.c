@@ -158,6 +158,58 @@ static void a_slot_no_longer_ours_is_void(void **state)
     take_slot(&b, 2);
 }
 
+/* Blocks of the slot that is out are in own sums, and then the slot is another's: they cannot come
+ * out again, so the sums are void, and what was done before is computed anew. */
+static void a_slot_handed_in_by_half_stains_the_sums(void **state)
+{
+    (void)state;
+    static struct bench b;
+    bool first;
+    uint32_t epoch;
+    set_up(&b);
+    order(&b, 10, "lmml");
+    take_slot(&b, 1);
+    assert_true(finish_slot(&b));
+    take_slot(&b, 2);
+    assert_true(member_slot_begin(&b.member, &first, &epoch));
+    assert_false(first);
+    quant_add(&b.member.exchange.own, b.scale, b.weights, 1, BLOCKS);
+    assert_true(member_blocks_done(&b.member, epoch, 1, BLOCKS));
+    assert_true(b.member.exchange.ready); /* the last slot: its blocks leave at once */
+    order(&b, 11, "lmll");
+    assert_false(member_blocks_done(&b.member, epoch, 0, 1));
+    member_slot_done(&b.member, false, epoch, 10);
+    take_slot(&b, 1); /* again, from the start */
+    assert_true(finish_slot(&b));
+}
+
+/* The same slot under a new turn: what was handed in stays in. */
+static void a_slot_handed_in_by_half_goes_on_after_a_loss(void **state)
+{
+    (void)state;
+    static struct bench b;
+    bool first;
+    uint32_t epoch, again;
+    set_up(&b);
+    order(&b, 10, "lmml");
+    take_slot(&b, 1);
+    assert_true(finish_slot(&b));
+    take_slot(&b, 2);
+    assert_true(member_slot_begin(&b.member, &first, &epoch));
+    quant_add(&b.member.exchange.own, b.scale, b.weights, 1, BLOCKS);
+    assert_true(member_blocks_done(&b.member, epoch, 1, BLOCKS));
+    order(&b, 11, "mmml"); /* one more slot: this one is the last no longer */
+    assert_true(member_slot_begin(&b.member, &first, &again));
+    assert_int_equal(again, epoch);
+    assert_false(first);
+    quant_add(&b.member.exchange.own, b.scale, b.weights, 0, 1);
+    assert_true(member_blocks_done(&b.member, epoch, 0, 1));
+    assert_false(b.member.exchange.ready);
+    member_slot_done(&b.member, true, epoch, 10);
+    take_slot(&b, 0);
+    assert_false(finish_slot(&b)); /* added to what is there */
+}
+
 /* A part that says it holds `slots`, for the own chunk (block 1). */
 static void send_part(struct bench *b, uint64_t number, uint64_t slots)
 {
@@ -245,6 +297,8 @@ int main(void)
         cmocka_unit_test(sums_are_kept_when_slots_are_added),
         cmocka_unit_test(a_slot_added_to_sums_that_became_void_does_not_count),
         cmocka_unit_test(a_slot_no_longer_ours_is_void),
+        cmocka_unit_test(a_slot_handed_in_by_half_stains_the_sums),
+        cmocka_unit_test(a_slot_handed_in_by_half_goes_on_after_a_loss),
         cmocka_unit_test(sums_that_overlap_or_miss_a_slot_are_never_used),
         cmocka_unit_test(an_older_turn_is_not_taken),
         cmocka_unit_test(slots_follow_speed_and_stay_for_noise),

@@ -530,7 +530,9 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         member_unpark(shoal->member);
         shoal->doing = want;
         report_changes(shoal);
-        if (want == MEMBER_WANT_APPLY || want == MEMBER_WANT_PLACE) finish_copies(shoal);
+        /* All that changes the state; FOUND, because a group that lost moments goes back. */
+        if (want == MEMBER_WANT_APPLY || want == MEMBER_WANT_PLACE || want == MEMBER_WANT_FOUND)
+            finish_copies(shoal);
         if (want == MEMBER_WANT_PLACE) place_weights(shoal);
         if (want == MEMBER_WANT_COMPUTE) break;
         if (want == MEMBER_WANT_APPLY) {

@@ -1,7 +1,7 @@
 /* All-reduce of float32 between processes of this machine, over the product's links and driver:
  * plain sums against the better of OpenMPI and Gloo, the exact exchange against plain sums.
  *
- *     bench_reduce [--quick]
+ *     bench_reduce [--quick] [tcp|shm] [r2|r4]
  *
  * Rounds of ours, OpenMPI (same transport) and Gloo (which has only TCP) alternate, so that noise
  * of the machine hits all; within a round our two forms alternate. An iteration begins with a
@@ -328,6 +328,17 @@ static void measure(struct round *round, uint32_t rounds)
         if (iterations(round, size) > 0) print_size(round, &samples, size);
 }
 
+/* Is this one asked for? Nothing named: all are. */
+static bool wanted(int argc, char **argv, const char *name, const char *other)
+{
+    bool here = false, there = false;
+    for (int i = 1; i < argc; i++) {
+        here = here || strcmp(argv[i], name) == 0;
+        there = there || strcmp(argv[i], other) == 0;
+    }
+    return here || !there;
+}
+
 int main(int argc, char **argv)
 {
     char folder[3072];
@@ -341,7 +352,9 @@ int main(int argc, char **argv)
     for (round.ranks = 2; round.ranks <= RANKS_MAX; round.ranks *= 2)
         for (int is_shm = 0; is_shm < 2; is_shm++) {
             round.is_shm = is_shm == 1;
-            measure(&round, round.quick ? 1 : 3);
+            if (wanted(argc, argv, is_shm == 1 ? "shm" : "tcp", is_shm == 1 ? "tcp" : "shm") &&
+                wanted(argc, argv, round.ranks == 2 ? "r2" : "r4", round.ranks == 2 ? "r4" : "r2"))
+                measure(&round, round.quick ? 1 : 3);
         }
     return 0;
 }

@@ -436,7 +436,7 @@ static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
     assert_int_equal(system(command), 0);
 }
 
-/* Four workers with these values of SHOAL_LINK; a member and then the leader are killed, mostly
+/* Four workers with these values in their environment; a member and then the leader are killed, mostly
  * in the middle of a transfer, and replaced. The survivors end with the bits of one worker, and the
  * log names the kinds that must have been used. */
 static void survive_on_links(const char *const link[4], const char *const used[3])
@@ -483,6 +483,15 @@ static void every_kind_of_link_survives_kills(void **state)
     survive_on_links(shm, (const char *const[3]){"link=shm"});
     survive_on_links(tcp, (const char *const[3]){"link=tcp"});
     survive_on_links(tls, (const char *const[3]){"link=tls"});
+}
+
+/* Two zones of two: parts merge within a zone before they cross. */
+static void zones_merge_before_they_cross(void **state)
+{
+    (void)state;
+    const char *const zones[4] = {"SHOAL_ZONE=east", "SHOAL_ZONE=west", "SHOAL_ZONE=east",
+                                  "SHOAL_ZONE=west"};
+    survive_on_links(zones, (const char *const[3]){"link=shm"});
 }
 
 /* Each pair takes the stricter of its two wishes, all in one exchange. */
@@ -565,6 +574,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(owner_and_mirror_lost_at_once),
         cmocka_unit_test(a_new_group_resumes_from_the_newest_checkpoint),
         cmocka_unit_test(every_kind_of_link_survives_kills),
+        cmocka_unit_test(zones_merge_before_they_cross),
         cmocka_unit_test(links_of_several_kinds_in_one_group),
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_identity_is_refused),

@@ -72,6 +72,13 @@ static void unlock(struct flow *flow)
     if (flow->lock != NULL) (void)pthread_mutex_unlock(flow->lock);
 }
 
+void flow_make_way(struct flow *flow)
+{
+    if (atomic_load(&flow->wanted) == 0) return;
+    unlock(flow);
+    lock(flow);
+}
+
 static void close_quietly(int fd)
 {
     if (fd >= 0) (void)close(fd); /* nothing to lose in it */

@@ -54,8 +54,10 @@ bool flow_take_lost(struct flow *flow, uint64_t *ret_peer);
 /* After flow_step() said false: until something may move, flow_wake(), or timeout_ms at most. */
 void flow_wait(struct flow *flow, int timeout_ms);
 void flow_wake(struct flow *flow);
-/* How other threads take the lock: whoever drives makes way for them. */
+/* How other threads take the lock: whoever drives makes way for them, in flow_wait(), and between
+ * steps that move something by flow_make_way(). */
 void flow_lock(struct flow *flow);
+void flow_make_way(struct flow *flow);
 /* For a thread with an epoll of its own: readable when flow_step() may move something. Call
  * flow_hush(), then flow_step() until it says false, then flow_arm() before sleeping on it; false:
  * step first. */

@@ -208,7 +208,10 @@ bool net_links_all_sent(struct net_links *links)
 void net_links_drive(struct net_links *links)
 {
     net_links_sync(links);
-    if (!flow_step(links->flow)) flow_wait(links->flow, WAIT_MS);
+    if (flow_step(links->flow))
+        flow_make_way(links->flow); /* orders are to come through within a message's time */
+    else
+        flow_wait(links->flow, WAIT_MS);
 }
 
 void net_links_wake(struct net_links *links)

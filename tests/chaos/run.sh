@@ -56,9 +56,16 @@ ckpt() { # power cuts and failing calls, two seeds apart at a time
     build/src/worker/worker_ckpt_crash_test 50000 100001 && wait $first && cat out/chaos/ckpt.1
 }
 
+links() { # each kind of link under kills, mostly in the middle of a transfer
+    for kind in shm tcp tls; do
+        SHOAL_LINK=$kind build/tests/chaos/chaos_kills 8 60 || return 1
+    done
+}
+
 section membership build/src/worker/worker_member_sim_test 1 10000
 section alarms build/src/worker/worker_liveness_test 30000
 section kills build/tests/chaos/chaos_kills 32 180
+section links links
 section goodput goodput
 section outage outage
 section torch torch

@@ -93,6 +93,7 @@ static void begin_compute(struct member *m)
     m->mine = slots_owned(m->turn.owner, m->turn.slot_count, m->me);
     bool partial_is_ours = !m->slot_is_partial || slot_set_has(&m->mine, m->slot);
     if (!slot_set_is_within(&m->done, &m->mine) || !partial_is_ours) member_void_sums(m);
+    if (!slot_set_is_within(&m->mine, &m->done)) m->self.ready = (struct wire_tag){0};
     m->exchange.zone = m->turn.zone;
     m->sums_told = false;
     exchange_begin(&m->exchange, &m->turn.tag, m->turn.member_count, m->me);

@@ -14,7 +14,7 @@ const struct wire_status *member_status_of(const struct member *m, uint64_t id)
 /* All are ready for it here, and it has not yet been placed. */
 static bool has_open_seal(const struct wire_status *status)
 {
-    return status->sealed.turn != 0 && wire_tag_compare(&status->sealed, &status->moved_by) != 0;
+    return status->sealed.turn != 0; /* forgotten once it has */
 }
 
 /* Below, at or above 0 as a is behind, level with or ahead of b: by era, then position, then the cut

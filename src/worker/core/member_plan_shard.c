@@ -57,53 +57,55 @@ static void add_member(struct wire_turn *turn, uint64_t id)
     turn->member[turn->member_count++] = id;
 }
 
-static bool waits_for(const struct wire_status *status, const struct wire_tag *seal)
+/* Has its means for the step at this position, and has not placed it. */
+static bool waits_for(const struct member *m, const struct wire_status *status, uint64_t position)
 {
-    return status->has_state && same_tag(&status->ready, seal) &&
-           !same_tag(&status->moved_by, seal);
+    return status->has_state && status->era == m->self.era && status->position == position &&
+           status->ready.turn != 0 && same_tag(&status->base, &m->shards.base.tag);
+}
+
+static bool has_placed(const struct member *m, const struct wire_status *status, uint64_t position)
+{
+    return status->has_state && status->era == m->self.era && status->position == position + 1 &&
+           same_tag(&status->base, &m->shards.base.tag);
 }
 
 bool member_plan_seal(const struct member *m, const struct seen *seen, struct wire_turn *turn)
 {
-    const struct wire_tag *seal = &m->self.sealed;
-    if (seal->turn == 0 || !same_tag(&m->last_compute.tag, seal)) return false;
-    if (!same_tag(&m->last_compute.base, &m->shards.base.tag)) return false;
+    bool sealed = m->self.sealed.turn != 0;
+    if (!sealed && (m->self.position == 0 || m->shards.shadow_position != m->self.position))
+        return false;
     struct wire_turn plan = *turn;
+    plan.kind = TURN_SEAL;
+    plan.position = sealed ? m->self.position : m->self.position - 1;
+    plan.base = m->shards.base.tag;
     bool any = false;
     for (uint32_t i = 0; i < seen->count; i++) {
-        const struct wire_status *status = seen->status[i];
-        if (seen->out[i] || status->era != m->self.era || !stands_on(status, &m->shards.base.tag))
-            continue;
-        bool waits = waits_for(status, seal);
+        if (seen->out[i]) continue;
+        bool waits = waits_for(m, seen->status[i], plan.position);
         any = any || waits;
-        if (waits || same_tag(&status->moved_by, seal)) add_member(&plan, seen->id[i]);
+        if (waits || has_placed(m, seen->status[i], plan.position)) add_member(&plan, seen->id[i]);
     }
     if (!any) return false;
     struct shard_map held;
     find_held(m, &m->shards.base, &plan, &held);
     if (shard_lost_units(&held) > 0) return false;
-    plan.kind = TURN_SEAL;
-    plan.position = m->last_compute.position;
-    plan.base = m->shards.base.tag;
-    plan.seal = *seal;
     *turn = plan;
     return true;
 }
 
 bool member_seal_is_over(const struct member *m)
 {
-    uint32_t moved = 0;
+    uint32_t placed = 0;
     for (uint32_t i = 0; i < m->turn.member_count; i++) {
         const struct wire_status *status = member_status_of(m, m->turn.member[i]);
-        if (status == NULL || !status->has_state || status->era != m->turn.era) return true;
-        if (same_tag(&status->broken, &m->turn.tag)) return true;
-        if (same_tag(&status->moved_by, &m->turn.seal)) {
-            moved++;
-            continue;
-        }
-        if (!waits_for(status, &m->turn.seal)) return true;
+        if (status == NULL || same_tag(&status->broken, &m->turn.tag)) return true;
+        if (has_placed(m, status, m->turn.position))
+            placed++;
+        else if (!waits_for(m, status, m->turn.position))
+            return true;
     }
-    return moved == m->turn.member_count;
+    return placed == m->turn.member_count;
 }
 
 bool member_recut_is_over(const struct member *m)

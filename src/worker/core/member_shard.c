@@ -96,7 +96,7 @@ void member_shard_accept(struct member *m)
     if (!builds) return;
     s->base = s->next;
     m->self.base = s->base.tag;
-    s->next.tag = m->self.held = (struct wire_tag){0};
+    m->self.ready = s->next.tag = m->self.held = (struct wire_tag){0};
     s->release_due = true;
 }
 
@@ -144,8 +144,8 @@ bool member_shard_begin_compute(struct member *m)
     ASSERT(m->me != GROUP_NOBODY);
     if (s->applying && !same_tag(&m->turn.base, &s->base.tag)) member_shard_forget(m);
     if (s->applying || !make_active(m)) return false;
-    m->self.ready = m->self.sealed = (struct wire_tag){0};
     m->exchange.map = &s->active;
+    s->shadow_position = 0;
     begin_gather(m);
     return true;
 }
@@ -182,10 +182,10 @@ static void find_range(struct member *m)
 }
 
 /* All holders have their means: from here on the step is sure. */
-static void seal(struct member *m, const struct wire_tag *tag)
+static void seal(struct member *m)
 {
     struct member_shards *s = &m->shards;
-    m->self.sealed = *tag;
+    m->self.sealed = m->turn.tag;
     s->applying = true;
     s->applied = 0;
     find_range(m);
@@ -217,14 +217,14 @@ static bool all_are_ready(const struct member *m)
 void member_shard_begin_seal(struct member *m)
 {
     struct member_shards *s = &m->shards;
-    bool moved = same_tag(&m->self.moved_by, &m->turn.seal);
-    bool ready = m->self.position == m->turn.position && same_tag(&m->self.ready, &m->turn.seal);
+    bool moved = s->shadow_position == m->self.position && m->self.position == m->turn.position + 1;
+    bool ready = m->self.position == m->turn.position && is_set(&m->self.ready);
     if (m->me == GROUP_NOBODY || m->committing || (!moved && !ready) || !make_active(m)) return;
     begin_gather(m);
     if (moved) {
         s->handover.applied = moment_blocks(m); /* the shadow still holds what was placed */
-    } else if (!same_tag(&m->self.sealed, &m->turn.seal)) {
-        seal(m, &m->turn.seal);
+    } else if (!s->applying) {
+        seal(m);
     } else {
         if (!s->range_is_out) find_range(m);
         s->handover.applied = s->applied;
@@ -326,7 +326,7 @@ void member_shard_advance(struct member *m)
     struct member_shards *s = &m->shards;
     if (!member_is_sharded(m)) return;
     bool ready = m->turn.kind == TURN_COMPUTE && same_tag(&m->self.ready, &m->turn.tag);
-    if (ready && !is_set(&m->self.sealed) && gathers(m) && all_are_ready(m)) seal(m, &m->turn.tag);
+    if (ready && !is_set(&m->self.sealed) && gathers(m) && all_are_ready(m)) seal(m);
     if (s->applying && m->parked && s->applied == moment_blocks(m) && gathers(m) &&
         handover_is_done(&s->handover)) {
         s->applying = false;
@@ -343,6 +343,14 @@ bool member_shard_next(struct member *m, uint32_t to, struct exchange_message *r
 {
     if (!member_is_sharded(m) || !same_tag(&m->shards.handover.tag, &m->turn.tag)) return false;
     return handover_next(&m->shards.handover, to, ret_message);
+}
+
+void member_shard_moved(struct member *m)
+{
+    if (!member_is_sharded(m)) return;
+    m->self.ready = m->self.sealed = (struct wire_tag){0};
+    m->shards.shadow_position = m->self.position;
+    exchange_abort(&m->exchange); /* all were ready: nobody needs it */
 }
 
 /* The leader alone, while it finds that what is held by nobody stays so. */

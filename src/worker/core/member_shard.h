@@ -7,6 +7,9 @@
  *              sealed    all members are ready: apply what I hold, into a shadow of the weights
  *              gather    owners send what they applied; the mirror has the same
  *              place     the shadow is whole: copy it over the weights; the step counts
+ * Ready      Means are a function of the position, so who was ready stays so through any further
+ *            turns at this position and base: nobody's slots change, so nothing is computed over
+ *            them. It ends with the position, the base, or own sums.
  * Seal       Nobody applies before all are ready, so a step breaks in one of two ways. Nobody that
  *            lives has sealed: all moments are those of before, the step is redone. Somebody has:
  *            then every holder has its means and goes on to the new moments by itself (TURN_SEAL),
@@ -46,8 +49,9 @@ struct member_shards {
     struct handover handover;
     bool applying, range_is_out; /* from seal until all is applied; the program has a range */
     uint32_t applied, range_first, range_end; /* blocks; next one to apply; the range out or next */
-    bool release_due; /* some moments are no longer needed: see member_needs_block() */
-    bool fell_back;   /* founding after a loss: the initial weights are gone */
+    uint64_t shadow_position; /* of the weights that are whole in next_weights; 0: none are */
+    bool release_due;         /* some moments are no longer needed: see member_needs_block() */
+    bool fell_back;           /* founding after a loss: the initial weights are gone */
     uint32_t lost_units;
     int64_t lost_since_us; /* 0: nothing is lost */
 };
@@ -74,6 +78,7 @@ void member_shard_begin_save(struct member *m);
 void member_shard_begin_seal(struct member *m);
 void member_shard_save_map(const struct member *m, struct shard_map *ret_map);
 void member_shard_ready(struct member *m); /* the reduction is done here */
+void member_shard_moved(struct member *m); /* a step was placed */
 void member_shard_advance(struct member *m);
 void member_shard_forget(struct member *m); /* what it holds is not of its position any more */
 void member_shard_found(struct member *m);  /* it holds everything, from a checkpoint */

@@ -132,8 +132,8 @@ void member_applied(struct member *m)
            m->config.layout->block_count * sizeof *m->config.scale);
     m->committing = false;
     m->self.slot_us = slot_speed_end_step(&m->speed);
-    if (member_is_sharded(m)) exchange_abort(&m->exchange); /* all were ready: nobody needs it */
     m->self.position = m->commit.step + 1;
+    member_shard_moved(m);
     m->self.moved_by = m->commit.turn.tag;
     member_void_sums(m);
     m->config.log[m->log_end++ % m->config.log_max] = m->commit;

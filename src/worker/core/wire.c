@@ -273,7 +273,6 @@ size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn, const struct 
     wire_write_u32(&cursor, (uint32_t)turn->kind | (uint32_t)turn->save << 8);
     wire_write_u64(&cursor, turn->era);
     wire_write_tag(&cursor, &turn->base);
-    wire_write_tag(&cursor, &turn->seal);
     wire_write(&cursor, turn->member, turn->member_count * sizeof turn->member[0]);
     wire_write(&cursor, turn->source, turn->member_count);
     wire_write(&cursor, turn->zone, turn->member_count);
@@ -324,7 +323,6 @@ bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_tur
     turn.save = (uint8_t)(kind >> 8);
     turn.era = wire_read_u64(&cursor);
     turn.base = wire_read_tag(&cursor);
-    turn.seal = wire_read_tag(&cursor);
     const uint8_t *member = wire_read(&cursor, turn.member_count * sizeof turn.member[0]);
     const uint8_t *source = wire_read(&cursor, turn.member_count);
     const uint8_t *zone = wire_read(&cursor, turn.member_count);

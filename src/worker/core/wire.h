@@ -105,7 +105,6 @@ struct wire_turn {
     uint8_t kind, save;
     uint64_t era;
     struct wire_tag base;               /* the RECUT whose map holds, see member_shard.h */
-    struct wire_tag seal;               /* SEAL: the COMPUTE that is to be finished */
     uint64_t member[GROUP_MEMBERS_MAX]; /* ids, ascending */
     uint8_t source[GROUP_MEMBERS_MAX];  /* SYNC: index to fetch from; own index: keep your own */
     uint8_t owner[GROUP_SLOTS_MAX];     /* COMPUTE: member index per slot */

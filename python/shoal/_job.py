@@ -18,7 +18,10 @@ COMPUTE, APPLY = 1, 2
 RUNNING, DONE, LEFT, FAILED = range(4)
 PHASE_COMPUTE, PHASE_DATA = range(2)
 DIMS_MAX = 4
-CHECKPOINT_EVERY = {"never": 0xffffffff, "auto": 0xfffffffe}
+WORDS = {  # options that may be given as a word
+    "checkpoint_every": {"never": 0xffffffff, "auto": 0xfffffffe},
+    "on_nan": {"continue": 1, "skip": 2, "stop": 3},
+}
 
 
 class JobEnded(Exception):
@@ -79,10 +82,15 @@ def _tensor_records(tensors: Sequence[Tensor]) -> Record:
     return record
 
 
-def _checkpoint_every(word: str) -> int:
-    if word not in CHECKPOINT_EVERY:
-        raise ShoalError(f'checkpoint_every: "{word}"; give a number of steps, "auto" or "never"')
-    return CHECKPOINT_EVERY[word]
+def _number_of(option: str, value: Any) -> Any:
+    """The value of an option, its word replaced by the number that stands for it."""
+    if not isinstance(value, str) or option not in WORDS:
+        return value
+    if value not in WORDS[option]:
+        number = "a number of steps or " if option == "checkpoint_every" else ""
+        raise ShoalError(f'{option}: "{value}"; give {number}one of '
+                         f'{", ".join(sorted(WORDS[option]))}')
+    return WORDS[option][value]
 
 
 class Slot:
@@ -244,8 +252,7 @@ class Job:
         self._kept = (_tensor_records(params), _tensor_records(state))
         record = Record(self._library, "shoal_options")
         directory = options.pop("checkpoint_dir", None)
-        if isinstance(options.get("checkpoint_every"), str):
-            options["checkpoint_every"] = _checkpoint_every(options["checkpoint_every"])
+        options = {name: _number_of(name, value) for name, value in options.items()}
         names = (ctypes.c_char_p * len(self.moments))(*(name.encode() for name in self.moments))
         if self.moments:
             self._kept_names = names
@@ -432,7 +439,9 @@ def join(params: Mapping[str, Any], state: Optional[Mapping[str, Any]] = None, *
               the params for each, sharded over the workers and mirrored. Then update(part) is called
               for the ranges that this worker updates, and the params change by themselves.
     options   the other fields of struct shoal_options: checkpoint_dir, checkpoint_every
-              (a number of steps, "auto" or "never"),
+              (a number of steps, "auto" or "never"), on_nan (what happens when the mean
+              gradient holds NaN or Inf: "continue"; "skip": the step counts, nothing changes, and
+              the loop goes on with slots of the next one; "stop": ShoalError),
               tokens_per_sample, identity (a 64-bit hash of what else decides the bits), ...
 
     Example::

@@ -36,7 +36,7 @@ FIELDS: Dict[str, Dict[str, Any]] = {
         "samples_per_slot": ctypes.c_uint32, "tokens_per_sample": ctypes.c_uint32,
         "checkpoint_dir": ctypes.c_char_p, "checkpoint_every": ctypes.c_uint32,
         "identity": ctypes.c_uint64, "moment_count": ctypes.c_uint32,
-        "moment_names": ctypes.c_void_p},
+        "moment_names": ctypes.c_void_p, "on_nan": ctypes.c_uint32},
     "shoal_work": {
         "kind": ctypes.c_int, "step": ctypes.c_uint64, "slot": ctypes.c_uint32,
         "gradient": ctypes.c_void_p, "loss": ctypes.c_float, "gradient_norm": ctypes.c_double,

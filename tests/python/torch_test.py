@@ -307,6 +307,39 @@ class Sharded(Case):
                 shoal.torch.join(model, sharded, slots=1, steps=1, **more)
 
 
+class NotFinite(Case):
+    def test_a_skipped_step_changes_nothing(self):
+        """Not the moments, the learning rate or the statistics either: as if it had not been."""
+        class Blow(Net):
+            def forward(self, x):
+                factor = float("inf") if self.at[0] in self.bad else 1.0
+                return super().forward(x) * factor
+
+        def go(bad, seen):
+            shoal.torch.deterministic(seed=5)
+            model = Blow()
+            model.bad, model.at = bad, [0]
+            optimizer = torch.optim.AdamW(trainable(model), lr=1e-2)
+            schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+            with shoal.torch.join(model, optimizer, scheduler=schedule, seed=5, slots=2, steps=4,
+                                  on_nan="skip") as job:
+                for step in job.steps():
+                    for slot in step:
+                        model.at[0] = slot.step
+                        slot.backward(model(torch.ones(4, 6) + slot.index).square().sum())
+                    seen.append(step.index)
+                    step.commit()
+            return model, optimizer
+
+        seen = []
+        model, optimizer = go([1, 3], seen)
+        self.assertEqual(seen, [0, 2])
+        self.assertEqual(int(model.norm.num_batches_tracked), 2)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 1e-2 / 4)
+        self.assertEqual(int(torch.as_tensor(optimizer.state[model.last.weight]["step"])), 2)
+        self.assertTrue(all(torch.isfinite(p).all() for p in model.state_dict().values()))
+
+
 class Norm(Case):
     def test_the_norm_is_that_of_the_mean(self):
         def norms(net):

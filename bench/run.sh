@@ -41,6 +41,7 @@ measure ckpt build/bench/bench_ckpt
 measure trainer build/bench/bench_trainer bench/peer_torch.py
 measure sim build/bench/bench_sim
 measure diagnosis build/src/worker/worker_diagnose_test 1000
+measure diagnosis_cost build/bench/bench_diagnosis
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)

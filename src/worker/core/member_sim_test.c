@@ -75,6 +75,7 @@ struct node {
     uint8_t shadow[sizeof(float) * WEIGHTS + sizeof(int16_t) * BLOCKS];
     uint32_t slot_us, work, ready_from, slot_epoch;
     bool slot_dropped;
+    struct recorder recorder;
     enum member_want doing;
     struct { /* copies of checkpoints in flight */
         struct wire_tag tag;
@@ -98,6 +99,7 @@ struct world {
     uint32_t slots, steps, gang, node_count, save_every, heap_count;
     uint32_t nodes_max, alive_max;
     bool calm, spiky, noisy, sharded;
+    bool sticky; /* now and then a program is stuck in its slot for seconds */
     struct layout layout;
     uint64_t start[BLOCKS + 1];
     uint32_t tensor_block[TENSORS + 1];
@@ -113,7 +115,7 @@ struct world {
     float store_weights[WEIGHTS], store_moment[MOMENTS][ELEMENTS];
     uint32_t fallbacks, recuts, seals;
     int16_t store_scale[BLOCKS];
-    uint32_t done_count, crashes, joins, leaves, glitches, damages, redone;
+    uint32_t done_count, crashes, joins, leaves, glitches, damages, redone, stuck, left_out;
     const char *wrong;
 };
 
@@ -406,6 +408,8 @@ static void serve(struct world *w, uint32_t index)
     take_commits(w, index);
     take_manifest(w, node);
     release(w, node);
+    member_record(m, w->now_us);
+    if (m->left_out && m->left_out_moves == (uint32_t)node->recorder.sequence) w->left_out++;
     enum member_want want = member_want(m);
     if (m->parked && (want == MEMBER_WANT_EXIT_DONE || want == MEMBER_WANT_EXIT_LEFT)) {
         quit(w, index, want == MEMBER_WANT_EXIT_DONE);
@@ -418,6 +422,10 @@ static void serve(struct world *w, uint32_t index)
         node->slot_dropped = false;
         int64_t us = want == MEMBER_WANT_COMPUTE ? node->slot_us / 2 + below(w, node->slot_us)
                                                  : 50 + below(w, 3000);
+        if (w->sticky && !w->calm && want == MEMBER_WANT_COMPUTE && below(w, 60) == 0) {
+            us += 1000000 + below(w, 9000000);
+            w->stuck++;
+        }
         for (uint32_t i = want == MEMBER_WANT_COMPUTE ? below(w, 4) : 0; i > 0; i--)
             later(w, below(w, (uint32_t)us),
                   (struct occurrence){.kind = ON_READY, .node = index, .epoch = node->work});
@@ -584,6 +592,7 @@ static void join(struct world *w)
         .mean = node->gradient,
         .state = {node->segment, 2, sizeof node->weights + sizeof node->scale},
         .shadow = node->shadow,
+        .recorder = &node->recorder,
         .log = node->log,
         .log_max = STEPS_MAX,
         .moment_count = w->sharded ? MOMENTS : 0,
@@ -592,6 +601,7 @@ static void join(struct world *w)
         .memory = 1 + below(w, 8),
         .host = below(w, 4),
     };
+    recorder_init(&node->recorder);
     member_init(&node->member, &config);
     member_start(&node->member, w->now_us);
     (void)member_park(&node->member);
@@ -757,6 +767,7 @@ static void world_init(struct world *w, uint64_t seed)
     w->steps = 10 + below(w, 30);
     w->spiky = below(w, 3) == 0;
     w->noisy = seed % 7 == 0;
+    w->sticky = mix(w->random) % 2 == 0; /* not drawn: the other schedules stay as they were */
     w->save_every = below(w, 2) * (2 + below(w, 6));
     w->sharded = below(w, 2) == 0;
     if (w->sharded && w->save_every == 0) w->save_every = 2 + below(w, 6);
@@ -830,6 +841,7 @@ static void any_schedule_gives_the_same_bits(void **state)
     static struct world w;
     uint64_t fallbacks = 0, crashes = 0, leaves = 0, glitches = 0, redone = 0, joins = 0,
              damages = 0;
+    uint64_t stuck = 0, left_out = 0;
     for (uint64_t seed = first_seed; seed < first_seed + seed_count; seed++) {
         const char *wrong = run(&w, seed, seed % 10 == 0);
         if (wrong != NULL)
@@ -837,6 +849,7 @@ static void any_schedule_gives_the_same_bits(void **state)
                         (unsigned long long)seed, wrong, (long long)w.now_us, w.slots, w.steps,
                         w.joins, w.crashes);
         assert_null(wrong);
+        stuck += w.stuck, left_out += w.left_out > 0;
         crashes += w.crashes, leaves += w.leaves, damages += w.damages, glitches += w.glitches,
             redone += w.redone;
         joins += w.joins;
@@ -844,11 +857,13 @@ static void any_schedule_gives_the_same_bits(void **state)
     }
     print_message("%llu schedules: %llu joins, %llu crashes, %llu leaves, %llu broken links, %llu "
                   "damaged messages, "
-                  "%llu slots redone, %llu times back to a checkpoint\n",
+                  "%llu slots redone, %llu times back to a checkpoint, %llu programs stuck, in "
+                  "%llu schedules some were left out\n",
                   (unsigned long long)seed_count, (unsigned long long)joins,
                   (unsigned long long)crashes, (unsigned long long)leaves,
                   (unsigned long long)glitches, (unsigned long long)damages,
-                  (unsigned long long)redone, (unsigned long long)fallbacks);
+                  (unsigned long long)redone, (unsigned long long)fallbacks,
+                  (unsigned long long)stuck, (unsigned long long)left_out);
 }
 
 int main(int argc, char **argv)

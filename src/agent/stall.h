@@ -1,7 +1,7 @@
 /* What an agent knows of workers that do not move, and of verdicts that its workers tell.
  *
- * Role       A running worker is looked at once a second: its flight recorder (worker/status.h) says
- *            how long it has been in which phase and what is usual there; /proc says whether the
+ * Role       A running worker is looked at once a second: its flight recorder (worker/status.h)
+ *            says how long it has been in which phase and what is usual there; /proc says whether the
  *            process is stopped. So a worker that is frozen, and cannot speak, is told of as well.
  *            What it said of its own stack is added.
  * Levels     agent_stuck() and agent_stalls() are what the next report carries. A verdict that was

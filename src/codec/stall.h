@@ -1,7 +1,7 @@
 /* Who holds a job up: as its workers say it, as agents see it, and in words.
  *
- * Role       report_stall is the verdict of a job's members (worker/core/diagnose.h), told by one of
- *            them and repeated while it stands; report_stuck is what an agent sees of one worker
+ * Role       report_stall is the verdict of a job's members (worker/core/diagnose.h), told by one
+ *            of them and repeated while it stands; report_stuck is what an agent sees of one worker
  *            that does not move. JSON both ways for both hops (worker to agent, agent to server),
  *            and the sentences that `shoal why` and the dashboard show.
  * Words      Kinds, phases and host states are those of diagnose.h and recorder.h, checked here.
@@ -50,7 +50,7 @@ struct report_stuck {
 /* enum stall_kind of core/event.h. */
 uint32_t stall_kind_of(const struct report_culprit *culprit);
 
-/* One sentence about a culprit; stuck may be NULL. `node` and `peer_node`: short keys, 0 not known. */
+/* One sentence about a culprit; stuck may be NULL. `node`, `peer_node`: keys, 0 not known. */
 const char *stall_culprit_text(const struct report_culprit *culprit,
                                const struct report_stuck *stuck, uint64_t node, uint64_t peer_node,
                                char ret_text[STALL_SENTENCE_BYTES]);

@@ -1,5 +1,5 @@
-/* Who holds which job up now: verdicts of the jobs' own workers, and what agents see of workers that
- * do not move. Kept in memory: levels that agents repeat; after a restart they come again within a
+/* Who holds which job up now: verdicts of the jobs' own workers, and what agents see of workers
+ * that do not move. Kept in memory: levels that agents repeat; after a restart they come again within a
  * second. That it happened is kept by the core as decisions (POOL_EVENT_WORKER_STALLED).
  *
  * Lifetime   A row is renewed by each report that holds it, goes with the first one of that node

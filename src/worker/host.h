@@ -43,7 +43,8 @@ bool host_look_at(int64_t pid, int64_t tid, struct host_view *ret_view);
 
 /* Begins a capture; false: one is under way, or it cannot be begun. */
 bool host_capture(void);
-/* True once, when a capture has ended: one frame a line, or a sentence that says why there is none. */
+/* True once, when a capture has ended: one frame a line, or a sentence that says why there is none.
+ */
 bool host_take_capture(char ret_text[HOST_TEXT_BYTES]);
 
 #endif

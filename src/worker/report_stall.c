@@ -1,4 +1,4 @@
-/* Lines to the agent about who holds the group up, and where this worker stands if it is the one. */
+/* Lines to the agent: who holds the group up, and where this worker stands if it is the one. */
 #include "base/clock.h"
 #include "worker/engine.h"
 #include "worker/host.h"

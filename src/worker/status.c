@@ -124,8 +124,7 @@ bool status_lateness(const char *path, int64_t now_us, struct status_lateness *r
     if (last == NULL || last->phase >= RECORD_PHASE_END) return false;
     uint32_t usual_us, spread_us;
     bool known = record_habit_usual(&recorder.habit[last->phase], &usual_us, &spread_us);
-    bool works = last->phase == RECORD_DATA || last->phase == RECORD_COMPUTE ||
-                 last->phase == RECORD_APPLY || last->phase == RECORD_SAVE;
+    bool works = record_is_work(last->phase);
     *ret_lateness = (struct status_lateness){.for_us = now_us - last->entered_us,
                                              .usual_us = known ? usual_us : 0,
                                              .step = last->step,

@@ -236,6 +236,21 @@ static int64_t longest_wait_us(const struct look *look)
     return longest_us;
 }
 
+/* Those who are through with it and wait: how long did the same take them, this time? */
+static int64_t took_the_others_us(const struct look *look, uint32_t phase)
+{
+    int64_t us[GROUP_MEMBERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < look->input->count; i++) {
+        const struct record_summary *told = &look->input->rank[i].told;
+        if (!waits(look, i) || told->work_phase != phase) continue;
+        uint32_t at = count++;
+        for (; at > 0 && us[at - 1] > told->work_us; at--) us[at] = us[at - 1];
+        us[at] = told->work_us;
+    }
+    return count == 0 ? 0 : us[count / 2];
+}
+
 static bool is_overdue(const struct look *look, uint32_t i)
 {
     const struct diagnose_rank *rank = &look->input->rank[i];
@@ -246,6 +261,8 @@ static bool is_overdue(const struct look *look, uint32_t i)
         return in_phase_us(rank) > 2 * LATE_USUAL_US && longest_wait_us(look) > LATE_USUAL_US;
     }
     if (rank->told.phase == RECORD_COMPUTE) usual_us = usual_us * look->pace_permille / 1000;
+    int64_t others_us = took_the_others_us(look, rank->told.phase);
+    if (rank->told.phase != RECORD_COMPUTE && others_us > usual_us) usual_us = others_us;
     return in_phase_us(rank) > diagnose_limit_us(usual_us, spread_us);
 }
 
@@ -280,6 +297,8 @@ enum diagnose_kind diagnose_kind_of_late(const struct diagnose_rank *rank)
 static void judge_late(struct look *look)
 {
     const struct diagnose_input *input = look->input;
+    /* All evaluate, or all compile: as long as nobody waits for it nobody is late. */
+    if (input->count > 1 && longest_wait_us(look) < LATE_MIN_US) return;
     for (uint32_t i = 0; i < input->count; i++) {
         if ((look->late & bit(i)) == 0 || (look->blamed & bit(i)) != 0) continue;
         uint8_t phase = input->rank[i].told.phase;
@@ -449,6 +468,7 @@ static void judge_drops(struct look *look)
         bool own_work = culprit->kind == DIAGNOSE_HOST || culprit->kind == DIAGNOSE_DATA ||
                         culprit->kind == DIAGNOSE_COMPUTE;
         bool in_slot = culprit->phase == RECORD_COMPUTE || culprit->phase == RECORD_DATA;
+        if (input->rank[culprit->rank].told.samples == 0) continue; /* its first steps: not sure */
         int64_t lost_us = culprit->since_us - culprit->usual_us;
         if (verdict->waited_us < lost_us) lost_us = verdict->waited_us;
         culprit->drop = !culprit->slow && own_work && in_slot && lost_us > price_us;

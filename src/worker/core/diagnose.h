@@ -8,6 +8,8 @@
  *            - Overdue: longer in its phase than usual + max(8 spreads, min(usual, 4 s), 1 s). A
  *              rank without a past is measured by the others' median. Late but not overdue: no
  *              culprit, "all move".
+ *            - As long as nobody has waited for a second nobody is late: all may evaluate at once.
+ *            - Nor is one whom it takes as long as it took those who wait by now.
  *            - When the median rank computes slower than usual, so may everybody: the work changed.
  *            - All that matter have entered, none leaves and no bytes come: the network. Missing
  *              sums point at the link they should have come over; missing means count only when no
@@ -26,6 +28,7 @@
  *            done by others, once the group has lost as much time waiting as leaving it out costs
  *            (slots done again, and its way back), and DIAGNOSE_DROP_MIN_US at least. Never when a
  *            quarter or more of the group is stuck (then it is no one's own fault), never a victim,
+ *            never a rank without a past of its own (its first steps may well take long),
  *            never for a slow but moving rank: its slots have moved already.
  * Shapes     rank[count], index as in the turn's members; masks: bit = that index.
  */

@@ -38,6 +38,7 @@ enum fault_kind {
     CONTROL_PAUSE,    /* a garbage collector's: below a second, once */
     CONTROL_ALL_SLOW, /* longer sequences: every rank takes twice as long */
     CONTROL_MOVED,    /* slots move between ranks */
+    CONTROL_EVALUATE, /* every rank evaluates for many seconds before it goes on */
     FAULT_STOPPED,
     FAULT_SLEEP,
     FAULT_LOCK,
@@ -58,9 +59,9 @@ enum fault_kind {
 };
 
 static const char *const fault_names[FAULT_KINDS] = {
-    "nothing", "pause",    "all slower",   "slots moved", "stopped",   "sleep",        "lock",
-    "disk",    "data",     "read",         "busy",        "apply",     "storage",      "link",
-    "network", "diverged", "slow compute", "slow data",   "slow link", "slow network",
+    "nothing", "pause",   "all slower", "slots moved",  "evaluation", "stopped",   "sleep",
+    "lock",    "disk",    "data",       "read",         "busy",       "apply",     "storage",
+    "link",    "network", "diverged",   "slow compute", "slow data",  "slow link", "slow network",
 };
 
 struct fault {
@@ -95,7 +96,7 @@ struct world {
     uint32_t count, fault_count;
     struct fault fault[FAULTS_MAX];
     struct actor actor[GROUP_MEMBERS_MAX];
-    int64_t part_us, apply_us, save_us, data_us, now_us, onset_us;
+    int64_t evaluate_us, part_us, apply_us, save_us, data_us, now_us, onset_us;
     uint64_t step;
     uint64_t onset_step;
     bool ill;  /* the faults are in force */
@@ -287,6 +288,8 @@ static void plan_step(struct world *w)
             continue;
         }
         a->end_us += jitter(w, w->apply_us);
+        if (w->ill && w->fault[0].kind == CONTROL_EVALUATE && w->step == w->onset_step)
+            a->end_us += w->evaluate_us + w->evaluate_us * between(w, -60, 60) / 1000;
         w->step++;
         happen(w, i, a->end_us, RECORD_OUTSIDE, 0);
         w->step--;
@@ -484,6 +487,7 @@ static void make_world(struct world *w, uint64_t seed)
     deal_slots(w, w->count * (uint32_t)between(w, 1, slot_us > 500 * MS ? 2 : 8));
     w->part_us = between(w, 5 * MS, 80 * MS);
     if (w->part_us < slot_us / 6) w->part_us = slot_us / 6;
+    w->evaluate_us = between(w, 2 * SECOND, 30 * SECOND);
     w->apply_us = between(w, 1 * MS, 20 * MS);
     w->save_us = between(w, 2 * MS, 40 * MS);
     w->data_us = between(w, 0, 5 * MS);

@@ -628,6 +628,7 @@ static void crash(struct world *w, uint32_t index, bool closed)
 
 static void trouble(struct world *w)
 {
+    if (w->done_count > 0) return; /* nobody is started for a job that is done */
     uint32_t what = below(w, 10), victim = below(w, w->node_count);
     struct node *node = &w->node[victim];
     if (alive_count(w) < w->gang) what = 0;
@@ -670,6 +671,9 @@ static void tick(struct world *w, uint32_t index)
 {
     struct node *node = &w->node[index];
     member_tick(&node->member, w->now_us);
+    /* It came when the others were going: the server stops workers of a job that is done. */
+    if (w->done_count > 0 && !w->node[index].member.self.has_state)
+        member_leave(&w->node[index].member);
     member_told(&node->member, first_not_stored(w));
     member_peers_settled(&node->member, true);
     for (uint32_t i = 0; i < w->node_count; i++) {

@@ -191,9 +191,7 @@ void member_look(struct member *m)
 static bool is_stuck_outside(const struct member *m, uint64_t id, const struct record_summary *told,
                              int64_t age_us)
 {
-    bool works = told->phase == RECORD_DATA || told->phase == RECORD_COMPUTE ||
-                 told->phase == RECORD_APPLY || told->phase == RECORD_SAVE;
-    if (!works ||
+    if (!record_is_work(told->phase) ||
         (int64_t)told->in_phase_us + age_us <= diagnose_limit_us(told->usual_us, told->spread_us))
         return false;
     for (uint32_t i = 0; i < m->last_compute.member_count; i++)

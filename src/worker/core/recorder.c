@@ -4,6 +4,12 @@
 
 enum { SLOW_SPREADS = 6, SLOW_SHARE = 5 /* a fifth */, SLOW_STEP_SHARE = 20 };
 
+bool record_is_work(uint32_t phase)
+{
+    return phase == RECORD_DATA || phase == RECORD_COMPUTE || phase == RECORD_APPLY ||
+           phase == RECORD_SAVE;
+}
+
 void recorder_init(struct recorder *r)
 {
     memset(r, 0, sizeof *r);
@@ -145,6 +151,10 @@ static void leave(struct recorder *r, struct record *last, const struct record_p
 {
     last->left_us = now_us;
     r->sum_us[last->phase] += clamp_us(now_us - last->entered_us);
+    if (record_is_work(last->phase)) {
+        r->work_phase = (uint8_t)last->phase;
+        r->work_us = clamp_us(now_us - last->entered_us);
+    }
     if (last->phase == RECORD_SYNC) r->disturbed = true;
     if (place->step == last->step && place->attempt != last->attempt) r->disturbed = true;
     if (place->step == last->step + 1 && last->phase != RECORD_SYNC) end_step(r, now_us);
@@ -260,6 +270,8 @@ struct record_summary recorder_tell(const struct recorder *r, int64_t now_us)
     int64_t idle_since_us = r->bytes_us > last->entered_us ? r->bytes_us : last->entered_us;
     if (last->phase == RECORD_REDUCE) told.idle_us = clamp_us(now_us - idle_since_us);
     told.pace_permille = pace_permille(r, last);
+    told.work_phase = r->work_phase;
+    told.work_us = r->work_us;
     tell_slow(r, &told);
     return told;
 }

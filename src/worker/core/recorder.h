@@ -77,8 +77,10 @@ struct recorder {
     int64_t bytes_us;                                    /* when data of a collective last came */
     bool disturbed;                                      /* attempts, a sync: no sample */
     uint8_t host;                                        /* enum record_host */
-    uint32_t cpu_us;                                     /* used in this phase */
-    uint64_t members; /* hash of the membership peers belong to */
+    uint8_t work_phase; /* data, compute, apply or save: the last one left */
+    uint32_t work_us;   /* and how long it took */
+    uint32_t cpu_us;    /* used in this phase */
+    uint64_t members;   /* generation that peer[] belongs to */
     struct record_peer peer[GROUP_MEMBERS_MAX];
 };
 
@@ -104,8 +106,9 @@ struct record_summary {
     uint32_t pace_permille; /* compute per slot, now against usual; 0: unknown. When the whole group
                              * changes its pace, the work has changed and nobody is to blame */
     uint32_t moves;         /* changes with every phase */
-    uint8_t phase, host, slow_phase,
-        samples; /* samples: steps that usual_us rests on, saturating */
+    uint32_t work_us;       /* of work_phase, the last own work that it is through with */
+    uint8_t phase, host, slow_phase, work_phase;
+    uint8_t samples; /* steps that usual_us rests on, saturating */
 };
 
 void recorder_init(struct recorder *r);
@@ -117,6 +120,9 @@ void recorder_members(struct recorder *r, uint64_t generation);
 void recorder_bytes(struct recorder *r, int64_t now_us);
 void recorder_part(struct recorder *r, uint32_t peer, uint64_t bytes, int64_t now_us);
 void recorder_host(struct recorder *r, enum record_host host, uint32_t cpu_us);
+
+/* Data, compute, apply or save: what a rank does by itself. */
+bool record_is_work(uint32_t phase);
 
 /* All but await_part, await_mean, unheard and slots_left, which the caller knows. */
 struct record_summary recorder_tell(const struct recorder *r, int64_t now_us);

@@ -76,11 +76,6 @@ void quant_clear(struct quant_sum *sum)
     sum->pool_used = 0;
 }
 
-void quant_drop_pages(struct quant_sum *sum, uint32_t block, uint16_t pages)
-{
-    sum->pages[block] &= (uint16_t)~pages;
-}
-
 /* Which pages of a block at level `from` still count once its level is `to`. */
 static uint16_t pages_kept(const struct block *block, uint16_t pages, int from, int to)
 {

@@ -13,7 +13,6 @@
 
 /* Page `index` of a block, made (zero) when it is not there. */
 uint8_t *quant_page(struct quant_sum *sum, uint32_t block, uint32_t index);
-void quant_drop_pages(struct quant_sum *sum, uint32_t block, uint16_t pages);
 
 /* Adds value, a multiple of 2^-149 with at most 32 significant bits. */
 void quant_exact_add(struct quant_sum *sum, uint32_t block, uint64_t element, double value);

@@ -37,7 +37,7 @@ struct flow {
     /* What the waiter looks at while it does not hold the lock; closed only when it is back. */
     struct link *watch[GROUP_PEERS_MAX];
     uint32_t watch_count;
-    bool watch_crowded, watch_streams;
+    bool watch_crowded, watch_hopeless, watch_streams;
     struct link *grave[GROUP_PEERS_MAX];
     uint32_t grave_count;
     int64_t idle_ns; /* since when nothing moved, 0: something did */
@@ -344,6 +344,7 @@ static void pause_a_little(void)
  * system call of flow_step(), so this returns after one round. */
 static bool spin(struct flow *flow)
 {
+    if (flow->watch_hopeless) return has_news(flow);
     for (;;) {
         if (has_news(flow)) return true;
         if (flow->watch_crowded) {
@@ -388,6 +389,7 @@ void flow_wait(struct flow *flow, int timeout_ms)
     flow->waiting = true;
     flow->watch_count = flow->peer_count;
     flow->watch_crowded = flow->crowd > flow->cores;
+    flow->watch_hopeless = flow->crowd > 8 * flow->cores; /* others need the core more */
     flow->watch_streams = flow->has_streams;
     for (uint32_t i = 0; i < flow->peer_count; i++) flow->watch[i] = flow->peer[i]->link;
     if (flow->idle_ns == 0) flow->idle_ns = now_ns();

@@ -56,8 +56,10 @@ void liveness_beat(struct liveness *live, int64_t due_us, int64_t now_us, bool p
     turn_epoch(live, now_us);
     live->least_us[0] = smaller(live->least_us[0], offset_us);
     if (!prompt) return;
-    live->greatest_us[0] = larger(live->greatest_us[0], offset_us);
-    if (live->beats < LIVENESS_BEATS_MIN) live->beats++;
+    if (live->beats < LIVENESS_BEATS_MIN) /* a group that starts is busy: that is not its rhythm */
+        live->beats++;
+    else
+        live->greatest_us[0] = larger(live->greatest_us[0], offset_us);
 }
 
 void liveness_vouch(struct liveness *live, int64_t heard_us)

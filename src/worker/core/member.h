@@ -187,7 +187,9 @@ struct member {
     uint64_t verdict_key;
     int64_t looked_us;
     uint64_t recorded_generation;
-    bool left_out; /* this member, by its own judgement */
+    bool left_out;                 /* this member, by its own judgement */
+    struct record_summary summary; /* as told to all, made at summary_us */
+    int64_t summary_us;
     uint32_t left_out_moves;
 };
 

@@ -76,7 +76,7 @@ static uint32_t slots_left(const struct member *m)
 static const struct member_peer *peer_of(const struct member *m, uint64_t id)
 {
     for (uint32_t i = 0; i < m->peer_count; i++)
-        if (m->peer[i].id == id) return &m->peer[i];
+        if (m->peer_id[i] == id) return &m->peer[i];
     return NULL;
 }
 

@@ -206,6 +206,8 @@ static size_t fill_fetch(const struct member *m, uint8_t *bytes)
     return (size_t)(cursor.at - bytes);
 }
 
+#define SUMMARY_US INT64_C(5000) /* one is made for all peers: it looks at all of them */
+
 /* Small frames: levels, so several changes travel as one frame. */
 static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *bytes,
                          enum wire_kind *ret_kind)
@@ -229,10 +231,13 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
         return count;
     }
     if (peer->summary_due) {
-        struct record_summary told = member_summary(m);
+        if (m->now_us - m->summary_us >= SUMMARY_US || m->summary_us == 0) {
+            m->summary = member_summary(m);
+            m->summary_us = m->now_us;
+        }
         peer->summary_due = false;
         *ret_kind = WIRE_SUMMARY;
-        return wire_put_summary(bytes, &told);
+        return wire_put_summary(bytes, &m->summary);
     }
     struct wire_vouch vouch;
     if (!member_fill_vouch(m, peer, &vouch)) return 0;

@@ -14,7 +14,7 @@ void ckpt_print_json(json_t *value)
     json_decref(value);
 }
 
-uint64_t ckpt_total_bytes(const struct ckpt_manifest *manifest)
+static uint64_t total_bytes(const struct ckpt_manifest *manifest)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < manifest->file_count; i++) bytes += manifest->file[i].bytes;
@@ -60,14 +60,14 @@ static bool check_step(const struct ckpt_arguments *arguments, uint64_t step, bo
     if (sound && deep) sound = ckpt_verify(arguments->store, &manifest, CKPT_READ_THREADS, &error);
     const char *word = !sound ? "damaged" : deep ? "verified" : "complete";
     if (arguments->json)
-        json_array_append_new(
-            rows,
-            json_pack("{s:I, s:s, s:i, s:i, s:I, s:s}", "step", (json_int_t)step, "state", word,
-                      "files", (int)manifest.file_count, "pieces", (int)manifest.piece_count,
-                      "bytes", (json_int_t)ckpt_total_bytes(&manifest), "error", error.text));
+        json_array_append_new(rows,
+                              json_pack("{s:I, s:s, s:i, s:i, s:I, s:s}", "step", (json_int_t)step,
+                                        "state", word, "files", (int)manifest.file_count, "pieces",
+                                        (int)manifest.piece_count, "bytes",
+                                        (json_int_t)total_bytes(&manifest), "error", error.text));
     else
         printf("step %-8" PRIu64 " %-9s %4u files %14" PRIu64 " bytes%s%s\n", step, word,
-               manifest.file_count, ckpt_total_bytes(&manifest), sound ? "" : "  ", error.text);
+               manifest.file_count, total_bytes(&manifest), sound ? "" : "  ", error.text);
     ckpt_manifest_free(&manifest);
     return sound;
 }
@@ -136,7 +136,7 @@ static void show_text(const struct ckpt_manifest *manifest)
 {
     printf("step %" PRIu64 " of %" PRIu64 ", %u slots of %u samples, %u files, %" PRIu64 " bytes\n",
            manifest->step, manifest->steps, manifest->slots, manifest->samples_per_slot,
-           manifest->file_count, ckpt_total_bytes(manifest));
+           manifest->file_count, total_bytes(manifest));
     printf("identity %016" PRIx64 "%s, model %016" PRIx64 "\n", manifest->identity,
            manifest->identity == 0 ? " (the program gave none)" : "", manifest->model);
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
@@ -157,11 +157,11 @@ static void show_json(const struct ckpt_manifest *manifest)
     char identity[32], model[32];
     snprintf(identity, sizeof identity, "%016" PRIx64, manifest->identity);
     snprintf(model, sizeof model, "%016" PRIx64, manifest->model);
-    ckpt_print_json(json_pack(
-        "{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:o}", "step", (json_int_t)manifest->step, "steps",
-        (json_int_t)manifest->steps, "slots", (json_int_t)manifest->slots, "samples_per_slot",
-        (json_int_t)manifest->samples_per_slot, "identity", identity, "model", model, "bytes",
-        (json_int_t)ckpt_total_bytes(manifest), "tensors", tensors));
+    ckpt_print_json(
+        json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:o}", "step", (json_int_t)manifest->step,
+                  "steps", (json_int_t)manifest->steps, "slots", (json_int_t)manifest->slots,
+                  "samples_per_slot", (json_int_t)manifest->samples_per_slot, "identity", identity,
+                  "model", model, "bytes", (json_int_t)total_bytes(manifest), "tensors", tensors));
 }
 
 int ckpt_verb_ls(const struct ckpt_arguments *arguments)

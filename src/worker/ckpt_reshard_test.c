@@ -1,7 +1,7 @@
 /* Any N writers, any M readers, 1 to 128 of each: every element of every tensor comes back bit for
  * bit, whatever the cuts. And a manifest that does not hold every element once is refused.
  *
- *     worker_ckpt_reshard_test [ROUNDS]     150 without an argument
+ *     worker_ckpt_reshard_test [ROUNDS]     60 without an argument
  */
 #include "base/mem.h"
 #include "worker/ckpt_image.h"
@@ -28,7 +28,7 @@ struct model {
 };
 
 static uint64_t random_state;
-static uint64_t rounds = 150;
+static uint64_t rounds = 60;
 
 static uint64_t below(uint64_t end)
 {

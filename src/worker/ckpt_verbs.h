@@ -24,7 +24,6 @@ int ckpt_verb_reshard(const struct ckpt_arguments *arguments);
 
 /* What they share. */
 void ckpt_print_json(json_t *value); /* takes the reference; NULL: out of memory, nothing */
-uint64_t ckpt_total_bytes(const struct ckpt_manifest *manifest);
 int ckpt_refuse(const struct error *error); /* prints it; 1 */
 /* The manifest of the step asked for, or of the newest. */
 bool ckpt_pick(struct store *store, bool has_step, uint64_t step,

@@ -17,7 +17,7 @@ static const struct {
     {"F6_E2M3", 6}, {"F6_E3M2", 6},
 };
 
-uint32_t safetensors_dtype_bits(const char *name)
+static uint32_t bits_of_dtype(const char *name)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         if (strcmp(dtypes[i].name, name) == 0) return dtypes[i].bits;
@@ -46,7 +46,7 @@ static bool read_shape(json_t *shape, struct safetensors_entry *entry, struct er
 
 static bool size_agrees(const struct safetensors_entry *entry, struct error *ret_error)
 {
-    uint64_t bits = safetensors_dtype_bits(entry->dtype), held;
+    uint64_t bits = bits_of_dtype(entry->dtype), held;
     for (uint32_t i = 0; i < entry->dims; i++)
         if (__builtin_mul_overflow(bits, entry->shape[i], &bits))
             return error_set(ret_error, "tensor %s: shape overflows", entry->name);
@@ -68,7 +68,7 @@ static bool read_entry(const char *name, json_t *value, struct safetensors_entry
     if (!json_is_object(value) || json_object_size(value) != 3 || dtype == NULL)
         return error_set(ret_error, "tensor %s: exactly dtype, shape and data_offsets are allowed",
                          name);
-    if (safetensors_dtype_bits(dtype) == 0)
+    if (bits_of_dtype(dtype) == 0)
         return error_set(ret_error, "tensor %s: unknown dtype %.40s", name, dtype);
     memcpy(entry->dtype, dtype, strlen(dtype) + 1);
     if (!read_shape(json_object_get(value, "shape"), entry, ret_error)) return false;

@@ -55,6 +55,5 @@ bool safetensors_header(const struct safetensors_entry *entry, uint32_t count,
                         const struct safetensors_meta *meta, uint32_t meta_count, size_t least,
                         size_t align, char **ret_bytes, size_t *ret_count,
                         struct error *ret_error) WARN_UNUSED;
-uint32_t safetensors_dtype_bits(const char *dtype); /* 0: unknown */
 
 #endif

@@ -15,6 +15,7 @@ enum { EVENTS = 16, YIELDS = 32, MAKE_WAY_MAX = 1000 };
 
 /* A yield that took longer gave the core to somebody who computes: a sleeper is served sooner. */
 #define CONTENDED_NS INT64_C(20000)
+#define CALM_NS      INT64_C(100000000) /* for so long nothing is yielded then */
 
 struct flow_peer {
     uint64_t id;
@@ -40,7 +41,8 @@ struct flow {
     bool watch_crowded, watch_hopeless, watch_streams;
     struct link *grave[GROUP_PEERS_MAX];
     uint32_t grave_count;
-    int64_t idle_ns; /* since when nothing moved, 0: something did */
+    int64_t contended_ns; /* until then somebody else computes here */
+    int64_t idle_ns;      /* since when nothing moved, 0: something did */
     uint32_t yields;
 };
 
@@ -349,9 +351,13 @@ static bool spin(struct flow *flow)
         if (has_news(flow)) return true;
         if (flow->watch_crowded) {
             int64_t before_ns = now_ns();
+            if (before_ns < flow->contended_ns) return false;
             (void)sched_yield(); /* always succeeds */
             int64_t after_ns = now_ns();
-            if (after_ns - before_ns > CONTENDED_NS) return false;
+            if (after_ns - before_ns > CONTENDED_NS) {
+                flow->contended_ns = after_ns + CALM_NS;
+                return false;
+            }
             if (++flow->yields > YIELDS && after_ns - flow->idle_ns > SPIN_NS) return false;
         } else {
             for (int i = 0; i < 16; i++) {

@@ -3,7 +3,7 @@
 #   tests/chaos/run.sh            all        tests/chaos/run.sh WORD...   only sections whose name contains a word
 # The last line says how many sections passed. Needs build/ (./do chaos makes it).
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 mkdir -p out/chaos
 words=$*
 passed=0

@@ -6,6 +6,7 @@ import os
 import selectors
 import socket
 import subprocess
+import tempfile
 import time
 
 
@@ -16,21 +17,26 @@ def environment(**more):
     return {**kept, **{k: str(v) for k, v in more.items()}}
 
 
+def said_alone(command, **more):
+    """Runs the program without an agent: the digest of its final weights, and the lines it prints."""
+    lines = subprocess.run(command, env=environment(**more), check=True, stdout=subprocess.PIPE,
+                           text=True).stdout.splitlines()
+    digests = [line for line in lines if line.startswith("weights sha256 ")]
+    assert len(digests) == 1, lines
+    return digests[0].split()[2], lines
+
+
 def alone(command, **more):
-    """Runs the program without an agent; the digest of its final weights."""
-    output = subprocess.run(command, env=environment(**more), check=True, stdout=subprocess.PIPE,
-                            text=True).stdout
-    lines = [line for line in output.splitlines() if line.startswith("weights sha256 ")]
-    assert len(lines) == 1, output
-    return lines[0].split()[2]
+    return said_alone(command, **more)[0]
 
 
 class Worker:
     def __init__(self, number, command, more):
         self.number, self.addr, self.rest = number, None, b""
         self.socket, theirs = socket.socketpair()
+        self.output = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL,
+            command, pass_fds=[theirs.fileno()], stdout=self.output,
             env=environment(SHOAL_AGENT_FD=theirs.fileno(), SHOAL_WORKER=number,
                             SHOAL_TOKEN="secret", **more))
         theirs.close()
@@ -55,13 +61,14 @@ class Worker:
 
 class Agent:
     """rows: progress by step. saved: steps with a durable checkpoint. ended: exit status by worker
-    (negative: the signal). digest: of the weights after the last step."""
+    (negative: the signal). said: lines printed by workers that have ended. digest: of the weights
+    after the last step."""
 
     def __init__(self, command, steps, bound_s=120, **more):
         self.command, self.steps, self.bound_s = command, steps, bound_s
         self.more = {"SHOAL_STEPS": steps, "SHOAL_GANG": 1, **more}
         self.running, self.ended, self.rows, self.saved, self.digest = {}, {}, {}, [], None
-        self.held = set()
+        self.said, self.held = [], set()
         self.selector = selectors.DefaultSelector()
 
     def __enter__(self):
@@ -149,5 +156,8 @@ class Agent:
         self.selector.unregister(worker.socket)
         worker.socket.close()
         self.ended[worker.number] = worker.process.wait()
+        worker.output.seek(0)
+        self.said += worker.output.read().splitlines()
+        worker.output.close()
         del self.running[worker.number]
         self._send_peers()

@@ -125,14 +125,14 @@ class Stalls(unittest.TestCase):
         with self.subTest("a slow link"):
             with open(self.links, "w") as file:
                 file.write(f"{victim} {last} 2000\n")
-            stall = self.named("link", lambda culprit: {culprit["worker"], culprit["peer"]} ==
-                               {victim, last})
+            self.named("link", lambda culprit: {culprit["worker"], culprit["peer"]} ==
+                       {victim, last})
             os.remove(self.links)
             self.over()
         with self.subTest("a stopped process"):
             pid = self.pid_of(last)
             os.kill(pid, signal.SIGSTOP)
-            stall = self.named("stopped", lambda culprit: culprit["worker"] == last)
+            self.named("stopped", lambda culprit: culprit["worker"] == last)
             self.assertIn(f"kill -CONT {pid}", self.why())
             os.kill(pid, signal.SIGCONT)
             self.over()
@@ -142,10 +142,11 @@ class Stalls(unittest.TestCase):
             self.assertIn(reason, kinds)
 
     def pid_of(self, worker):
+        mine = {f"SHOAL_WORKER={worker}".encode(), f"E2E_STALLS={self.folder}".encode()}
         for name in os.listdir("/proc"):
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
-                    if f"SHOAL_WORKER={worker}\0".encode() in file.read() + b"\0":
+                    if mine <= set(file.read().split(b"\0")):
                         return int(name)
             except (OSError, ValueError):
                 continue

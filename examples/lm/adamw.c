@@ -88,17 +88,3 @@ WIDE void adamw_range(const struct adamw_scales *scales, bool decays, size_t cou
         params[i] -= s.rate * step + decay * params[i];
     }
 }
-
-void adamw_apply(const struct model *model, const struct adamw_scales *scales, size_t first,
-                 size_t count, const float *gradient, float *params, float *mean, float *variance)
-{
-    for (uint32_t t = 0; t < model->tensor_count; t++) {
-        const struct model_tensor *tensor = &model->tensors[t];
-        size_t from = tensor->offset > first ? tensor->offset : first;
-        size_t end = tensor->offset + tensor->count;
-        if (end > first + count) end = first + count;
-        if (from >= end) continue;
-        adamw_range(scales, model_decays(tensor), end - from, gradient + from, params + from,
-                    mean + from, variance + from);
-    }
-}

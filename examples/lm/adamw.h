@@ -14,7 +14,9 @@
 #ifndef SHOAL_EXAMPLES_LM_ADAMW_H
 #define SHOAL_EXAMPLES_LM_ADAMW_H
 
-#include "model.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct adamw_options {
     float peak_rate;       /* after warm-up */
@@ -42,8 +44,5 @@ struct adamw_scales adamw_scales(const struct adamw_options *options, uint64_t s
 
 void adamw_range(const struct adamw_scales *scales, bool decays, size_t count,
                  const float *gradient, float *params, float *mean, float *variance);
-/* The elements [first, first + count) of the flat buffers of a model. */
-void adamw_apply(const struct model *model, const struct adamw_scales *scales, size_t first,
-                 size_t count, const float *gradient, float *params, float *mean, float *variance);
 
 #endif

@@ -1,5 +1,6 @@
 /* Against the formulas of the paper, written out in double, one value at a time. */
 #include "adamw.h"
+#include "model.h"
 #include "test_kit.h"
 #include <math.h>
 #include <string.h>
@@ -72,6 +73,21 @@ static void slow_step(const struct adamw_options *options, uint64_t step, double
                            (decays ? (double)options->decay * slow->param : 0));
 }
 
+/* The elements [first, first + count) of the flat buffers of a model. */
+static void apply(const struct model *model, const struct adamw_scales *scales, size_t first,
+                  size_t count, const float *gradient, float *params, float *mean, float *variance)
+{
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const struct model_tensor *tensor = &model->tensors[t];
+        size_t from = tensor->offset > first ? tensor->offset : first;
+        size_t end = tensor->offset + tensor->count;
+        if (end > first + count) end = first + count;
+        if (from >= end) continue;
+        adamw_range(scales, model_decays(tensor), end - from, gradient + from, params + from,
+                    mean + from, variance + from);
+    }
+}
+
 static void check_steps(float gradient_reach)
 {
     static float params[PARAMS_MAX], mean[PARAMS_MAX], variance[PARAMS_MAX], gradient[PARAMS_MAX];
@@ -92,7 +108,7 @@ static void check_steps(float gradient_reach)
         }
         double clip = sqrt(square) > (double)options.clip ? (double)options.clip / sqrt(square) : 1;
         struct adamw_scales scales = adamw_scales(&options, step, sqrt(square));
-        adamw_apply(&model, &scales, 0, model.param_count, gradient, params, mean, variance);
+        apply(&model, &scales, 0, model.param_count, gradient, params, mean, variance);
         for (uint32_t t = 0; t < model.tensor_count; t++) {
             size_t end = model.tensors[t].offset + model.tensors[t].count;
             for (size_t i = model.tensors[t].offset; i < end; i++) {
@@ -127,13 +143,13 @@ static void test_cuts_change_no_bit(void **state)
         start[2][i] = counter_uniform(1, 5, i);
     }
     memcpy(whole, start, sizeof whole);
-    adamw_apply(&model, &scales, 0, model.param_count, gradient, whole[0], whole[1], whole[2]);
+    apply(&model, &scales, 0, model.param_count, gradient, whole[0], whole[1], whole[2]);
     for (size_t step = 1; step < 40; step++) {
         memcpy(cut, start, sizeof cut);
         for (size_t at = 0; at < model.param_count; at += step)
-            adamw_apply(&model, &scales, at,
-                        model.param_count - at < step ? model.param_count - at : step, gradient,
-                        cut[0], cut[1], cut[2]);
+            apply(&model, &scales, at,
+                  model.param_count - at < step ? model.param_count - at : step, gradient, cut[0],
+                  cut[1], cut[2]);
         assert_memory_equal(cut, whole, sizeof cut);
     }
     assert_true(memcmp(whole, start, sizeof whole) != 0);

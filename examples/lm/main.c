@@ -81,10 +81,9 @@ struct run {
     struct shoal *job;
     const struct lm_options *options;
     struct trainer *trainer;
-    bool alone;      /* no agent: progress is printed, not reported by libshoal */
-    int64_t last_us; /* of the last progress line */
-    bool
-        eval_to_say; /* this worker computed slot 0 of the step that evaluated: it says the result */
+    bool alone;       /* no agent: progress is printed, not reported by libshoal */
+    int64_t last_us;  /* of the last progress line */
+    bool eval_to_say; /* this worker computed slot 0 of the step that evaluated: it says so */
     uint64_t eval_step;
 };
 

@@ -4,11 +4,12 @@
  * Notes      The shape of the model and the tokenizer's merges lie behind the weights, as "parameters"
  *            whose gradient is 0: so every checkpoint tells by itself what it is. They are whole
  *            numbers below 2^24, exact as floats.
- * Evaluation The mean loss on windows of the held-out text is one more such "parameter": in a step that evaluates, each slot computes the loss of its share of
- *            the windows and hands it in as that element's gradient. So all workers share the work,
- *            the exact sum gives the same bits whoever did what, and the last result lies in the
- *            checkpoint. It is handed in small (EVAL_SCALE), to mean nothing to the norm of the
- *            gradient. What step s evaluates are the weights after s steps.
+ * Evaluation The mean loss on windows of the held-out text is one more such "parameter": in a step
+ *            that evaluates, each slot computes the loss of its share of the windows and hands it in
+ *            as that element's gradient. So all workers share the work, the exact sum gives the same
+ *            bits whoever did what, and the last result lies in the checkpoint. It is handed in small
+ *            (EVAL_SCALE), to mean nothing to the norm of the gradient. What step s evaluates are the
+ *            weights after s steps.
  * Bits       trainer_compute() is a function of (options, data, weights, step, slot, samples),
  *            trainer_apply() of its range.
  */

@@ -22,20 +22,6 @@ void member_tell_all(struct member *m)
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
 }
 
-/* A turn was taken. Those who exchange data with us wait for it, so does the leader; the others
- * may learn it with the next beat. */
-static void tell_turn(struct member *m)
-{
-    bool computes = m->exchange.begun && wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
-    bool all = !computes || m->turn.tag.leader == m->config.id;
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        struct member_peer *peer = &m->peer[i];
-        uint32_t index = index_of(&m->turn, peer->id);
-        peer->status_due = peer->status_due || all || m->turn.tag.leader == peer->id ||
-                           (index != GROUP_NOBODY && exchange_meets(&m->exchange, index));
-    }
-}
-
 void member_void_sums(struct member *m)
 {
     m->done = (struct slot_set){0};
@@ -146,7 +132,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
         break; /* nobody is left to fill a gap later: all tell what is not stored */
     }
     if (turn->save != 0) member_save_order(m, turn);
-    tell_turn(m);
+    member_tell_all(m); /* data comes only from and to those known to have taken it */
 }
 
 /* All means are here: the step counts, once it is applied. */

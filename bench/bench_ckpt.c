@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "median.h"
 #include "worker/ckpt_read.h"
 #include "worker/ckpt_store.h"
 #include "worker/saver.h"
@@ -168,23 +169,11 @@ static int64_t load_us(struct bench *b, uint8_t *state)
     exit(1);
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
-static double median(int64_t *times, int count)
-{
-    qsort(times, (size_t)count, sizeof *times, compare);
-    return (double)times[count / 2];
-}
-
 static void print_rate(const char *name, const char *peer, size_t bytes, int64_t *ours,
                        int64_t *plain)
 {
-    double our_rate = (double)bytes / median(ours, RUNS);
-    double plain_rate = (double)bytes / median(plain, RUNS);
+    double our_rate = (double)bytes / (double)median_of_integers(ours, RUNS);
+    double plain_rate = (double)bytes / (double)median_of_integers(plain, RUNS);
     printf("{\"name\": \"%s\", \"value\": %.1f, \"unit\": \"MB/s\", \"peer\": \"%s\", "
            "\"peer_value\": %.1f, \"ratio\": %.3f, \"better\": \"higher\", \"runs\": %d}\n",
            name, our_rate, peer, plain_rate, our_rate / plain_rate, RUNS);
@@ -282,14 +271,15 @@ static void measure_stall(struct bench *b)
         without[i] = train_us(b, gradient, false, &none);
         with[i] = train_us(b, gradient, true, &stall[i]);
     }
-    double base = median(without, RUNS);
+    double base = (double)median_of_integers(without, RUNS);
+    double waited = (double)median_of_integers(stall, RUNS);
     printf("{\"name\": \"ckpt_stall_ppm\", \"value\": %.0f, \"unit\": \"ppm\", \"peer\": \"1 %% of "
            "20 steps\", \"peer_value\": 10000, \"ratio\": %.3f, \"better\": \"lower\", \"runs\": "
            "%d}\n",
-           median(stall, RUNS) / base * 1e6, median(stall, RUNS) / base * 100, RUNS);
+           waited / base * 1e6, waited / base * 100, RUNS);
     printf("{\"name\": \"ckpt_slowdown_ppm\", \"value\": %.0f, \"unit\": \"ppm\", \"better\": "
            "\"lower\", \"runs\": %d}\n",
-           (median(with, RUNS) / base - 1) * 1e6, RUNS);
+           ((double)median_of_integers(with, RUNS) / base - 1) * 1e6, RUNS);
     mem_free(gradient);
 }
 

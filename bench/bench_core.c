@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "core/pool.h"
 #include "core/view.h"
+#include "median.h"
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -199,18 +200,6 @@ static void print_row(const char *name, const char *size, double value, const ch
     (void)fflush(stdout);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double values[RUNS])
-{
-    qsort(values, RUNS, sizeof values[0], compare_doubles);
-    return values[RUNS / 2];
-}
-
 /* One-device jobs onto idle devices until the pool is full: events in, workers out. */
 static double place_all(struct drive *d, uint32_t devices)
 {
@@ -266,7 +255,7 @@ static double round_p99(struct drive *d, double *times_us)
         step(d, &event);
         times_us[i] = (double)(clock_monotonic_us() - start_us);
     }
-    qsort(times_us, ROUNDS, sizeof times_us[0], compare_doubles);
+    qsort(times_us, ROUNDS, sizeof times_us[0], median_compare_doubles);
     return times_us[ROUNDS / 100 * 99];
 }
 
@@ -291,9 +280,11 @@ static void bench_size(const char *size, uint32_t devices)
         replacements[run] = replace_some(&d, devices / 4);
         close_drive(&d);
     }
-    print_row("placements_per_s", size, median(placements), "1/s", "budget", 200000, true);
-    print_row("replacements_per_s", size, median(replacements), "1/s", "budget", 200000, true);
-    print_row("round_p99_us", size, median(rounds), "us", "budget", 5000, false);
+    print_row("placements_per_s", size, median_of_doubles(placements, RUNS), "1/s", "budget",
+              200000, true);
+    print_row("replacements_per_s", size, median_of_doubles(replacements, RUNS), "1/s", "budget",
+              200000, true);
+    print_row("round_p99_us", size, median_of_doubles(rounds, RUNS), "us", "budget", 5000, false);
     mem_free(times_us);
 }
 
@@ -338,7 +329,8 @@ static void bench_offers(const char *size, uint32_t count)
         settle(&d);
         if (run >= 0) times_ms[run] = (double)(clock_monotonic_us() - start_us) / 1000;
     }
-    print_row("offers_replan_ms", size, median(times_ms), "ms", "budget", 50, false);
+    print_row("offers_replan_ms", size, median_of_doubles(times_ms, RUNS), "ms", "budget", 50,
+              false);
     close_drive(&d);
 }
 

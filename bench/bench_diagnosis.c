@@ -1,9 +1,9 @@
 /* What recording and judging costs a worker of 64, against a thousandth of a step of 100 ms: the
  * records of one step (8 slots, sums from 63 peers), the summaries of its heartbeats and the looks
  * at the group that fall into it. */
+#include "median.h"
 #include "worker/core/diagnose.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -54,12 +54,6 @@ static int64_t look_ns(struct diagnose_input *input)
     return (now_ns() - began) / ROUNDS;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 int main(void)
 {
     static struct recorder recorder;
@@ -75,8 +69,7 @@ int main(void)
                 .heard = true, .silent_us = 1000000, .told = recorder_tell(&recorder, STEP_US)};
         ns[run] += look_ns(&input); /* one each 100 ms */
     }
-    qsort(ns, RUNS, sizeof ns[0], compare);
-    double us = (double)ns[RUNS / 2] / 1e3;
+    double us = (double)median_of_integers(ns, RUNS) / 1e3;
     printf(
         "{\"name\": \"diagnosis.cost_us.r64\", \"value\": %.1f, \"unit\": \"us/step\", \"peer\": "
         "\"a thousandth of 100 ms\", \"peer_value\": 100, \"ratio\": %.3f, \"better\": \"lower\", "

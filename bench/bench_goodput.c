@@ -19,18 +19,9 @@
 enum { SCALE = 4, SLOTS_EACH = 4, ELEMENTS = 20000 };
 #define REPLACE_US INT64_C(250000)
 
-static uint64_t random_state = 1;
-
-static uint32_t below(uint32_t end)
-{
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(random_state >> 33) % end;
-}
-
 static void replace(struct worker_group *g)
 {
-    uint32_t victim = below(g->count);
-    while (!group_is_alive(g, victim)) victim = below(g->count);
+    uint32_t victim = group_pick(g);
     uint64_t slot_us = g->worker[victim].slot_us;
     group_signal(g, victim, SIGKILL);
     group_serve(g, REPLACE_US);
@@ -41,11 +32,13 @@ static void replace(struct worker_group *g)
 static double run(uint32_t workers, double seconds, double kill_every_s)
 {
     static struct worker_group g;
-    const struct group_options options = {
-        .elements = ELEMENTS, .slots = workers * SLOTS_EACH, .gang = workers, .steps = 100000};
-    random_state = 1;
+    const struct group_options options = {.elements = ELEMENTS,
+                                          .slots = workers * SLOTS_EACH,
+                                          .gang = workers,
+                                          .steps = 100000,
+                                          .seed = 1};
     if (!group_open(&g, &options)) return 0;
-    for (uint32_t i = 0; i < workers; i++) (void)group_start(&g, 150000 + below(200001));
+    for (uint32_t i = 0; i < workers; i++) (void)group_start(&g, 150000 + group_below(&g, 200001));
     bool fine = group_wait_step(&g, 4); /* speeds are known and slots dealt */
     int64_t first = g.last_step, from_us = clock_monotonic_us(), kill_us = INT64_MAX;
     int64_t end_us = from_us + (int64_t)(seconds * 1e6), every_us = (int64_t)(kill_every_s * 1e6);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "http_load.h"
+#include "median.h"
 #include "server/journal.h"
 #include <inttypes.h>
 #include <libgen.h>
@@ -133,17 +134,11 @@ static void print_row(const char *name, int64_t value, const char *unit, const c
     (void)fflush(stdout);
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
 static int64_t median(int64_t values[RUNS])
 {
-    qsort(values, RUNS, sizeof values[0], compare);
+    int64_t value = median_of_integers(values, RUNS);
     if (values[0] <= 0) give_up("a run failed");
-    return values[RUNS / 2];
+    return value;
 }
 
 /* The peers. */

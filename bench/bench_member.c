@@ -10,6 +10,7 @@
  * How         worker_group.h. A survivor's log line says when it knew of the loss.
  */
 #include "base/clock.h"
+#include "median.h"
 #include "worker_group.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -97,16 +98,9 @@ static bool lose(struct worker_group *g, uint32_t victim, int number, struct res
     return true;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
 static void row(const char *name, double *values, uint32_t count, const char *unit, double budget)
 {
-    qsort(values, count, sizeof values[0], compare);
-    double value = values[count / 2];
+    double value = median_of_doubles(values, count);
     printf("{\"name\": \"%s\", \"value\": %.2f, \"unit\": \"%s\", \"peer\": \"budget\", "
            "\"peer_value\": %.0f, \"ratio\": %.3f, \"better\": \"lower\", \"runs\": %u, "
            "\"worst\": %.2f}\n",

@@ -9,6 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "median.h"
 #include "worker/core/quant.h"
 #include "worker/core/quant_isa.h"
 #include "worker/pages.h"
@@ -104,12 +105,6 @@ static int64_t time_of(struct bench *b, pass_fn *pass, struct quant_sum *sum, ui
     return clock_monotonic_us() - start_us;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
 static void measure(const char *name, const char *size, pass_fn *pass, uint64_t elements,
                     uint32_t rounds, uint32_t pairs)
 {
@@ -129,15 +124,12 @@ static void measure(const char *name, const char *size, pass_fn *pass, uint64_t 
         plain[i - 1] = us[0];
         ratio[i - 1] = us[1] / us[0];
     }
-    qsort(ratio, pairs, sizeof ratio[0], compare);
-    qsort(exact, pairs, sizeof exact[0], compare);
-    qsort(plain, pairs, sizeof plain[0], compare);
     double gigabytes = (double)elements * 4 * rounds / 1e3;
     printf("{\"name\": \"%s.%s.vs_plain\", \"value\": %.2f, \"unit\": \"GB/s\", \"peer\": \"plain "
            "float32 pass\", \"peer_value\": %.2f, \"ratio\": %.3f, \"better\": \"higher\", "
            "\"runs\": %u}\n",
-           name, size, gigabytes / exact[pairs / 2], gigabytes / plain[pairs / 2],
-           1 / ratio[pairs / 2], pairs);
+           name, size, gigabytes / median_of_doubles(exact, pairs),
+           gigabytes / median_of_doubles(plain, pairs), 1 / median_of_doubles(ratio, pairs), pairs);
     fflush(stdout);
     tear_down(&b);
 }

@@ -9,6 +9,7 @@
  * out/bench.json; results are checked each time. 2 ranks are bound to a core each, as OpenMPI binds
  * its own; more are not.
  */
+#include "median.h"
 #include "reduce_rank.h"
 #include "worker/link_shm.h"
 #include "worker/link_tcp.h"
@@ -266,18 +267,10 @@ static bool measure_gloo(const struct round *round, struct samples *samples)
     return read_peer(command, GLOO, samples);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
 static double median(struct samples *samples, enum who who, uint32_t size)
 {
     uint32_t count = samples->count[who][size];
-    if (count == 0) return 0;
-    qsort(samples->ms[who][size], count, sizeof(double), compare);
-    return samples->ms[who][size][count / 2];
+    return count == 0 ? 0 : median_of_doubles(samples->ms[who][size], count);
 }
 
 static void print_row(const char *name, double value, const char *peer, double peer_value,

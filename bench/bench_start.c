@@ -4,6 +4,7 @@
  *     bench_start [PATH OF shoal]      default: ../shoal beside this program
  */
 #include "base/clock.h"
+#include "median.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
@@ -29,12 +30,6 @@ static int64_t run_once(const char *program)
     return clock_monotonic_us() - started_us;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
 int main(int argc, char **argv)
 {
     char self[PATH_BYTES], program[PATH_BYTES];
@@ -48,8 +43,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_start: cannot run %s\n", program);
         return 1;
     }
-    qsort(took_us, RUNS, sizeof took_us[0], compare);
-    double value = (double)took_us[RUNS / 2] / 1000;
+    double value = (double)median_of_integers(took_us, RUNS) / 1000;
     printf("{\"name\": \"start_ms\", \"value\": %.2f, \"unit\": \"ms\", \"peer\": \"budget\", "
            "\"peer_value\": %d, \"ratio\": %.3f, \"better\": \"lower\", \"runs\": %d}\n",
            value, BUDGET_MS, value / BUDGET_MS, RUNS);

@@ -18,6 +18,7 @@
 #include "adamw.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "median.h"
 #include "ops.h"
 #include "peer.h"
 #include "slot.h"
@@ -185,18 +186,6 @@ static double measure_limit(struct bench *bench, int threads)
     return 2.0 * SIDE * SIDE * SIDE * PRODUCTS_PER_RUN / seconds / flops_per_token(bench);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double values[RUNS])
-{
-    qsort(values, RUNS, sizeof *values, compare_doubles);
-    return values[RUNS / 2];
-}
-
 static void print_row(const char *name, const char *peer_name, double value, double peer)
 {
     printf("{\"name\":\"%s\",\"value\":%.0f,\"unit\":\"tokens/s\",\"peer\":\"%s\","
@@ -264,7 +253,8 @@ static void print_torch_row(struct torches *torches, uint32_t threads, double va
     uint32_t best = 0;
     double rate[TORCHES_MAX] = {0};
     if (torches->count == 0) return;
-    for (uint32_t i = 0; i < torches->count; i++) rate[i] = median(torches->tokens_per_s[i]);
+    for (uint32_t i = 0; i < torches->count; i++)
+        rate[i] = median_of_doubles(torches->tokens_per_s[i], RUNS);
     if (rate[1] > rate[0]) best = 1;
     (void)snprintf(name, sizeof name, "trainer.t%u.vs_pytorch", threads); /* fits */
     print_row(name, torches->peer[best].name, value, rate[best]);
@@ -284,7 +274,7 @@ static bool take_turns(struct bench *bench, uint32_t threads, struct torches *to
         if (!measure_torches(torches, i, ret_error)) return false;
     }
     char name[48], peer_name[96];
-    double value = median(ours), bound = median(limit);
+    double value = median_of_doubles(ours, RUNS), bound = median_of_doubles(limit, RUNS);
     const char *wide = bench->model.config.width == 512 ? ".w512" : "";
     (void)snprintf(name, sizeof name, "trainer.t%u%s.vs_gemm", threads, wide);
     (void)snprintf(peer_name, sizeof peer_name, "OpenBLAS sgemm %d^3 (%s), %.1f GFLOP/s", SIDE,

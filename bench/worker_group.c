@@ -78,6 +78,7 @@ bool group_open(struct worker_group *g, const struct group_options *options)
     memset(g, 0, sizeof *g);
     g->options = *options;
     g->last_step = -1;
+    g->random = options->seed;
     g->seen = mem_zalloc(options->steps, 1);
     g->page =
         mmap(NULL, sizeof *g->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -243,6 +244,19 @@ uint32_t group_alive(const struct worker_group *g)
     uint32_t count = 0;
     for (uint32_t i = 0; i < g->count; i++) count += group_is_alive(g, i);
     return count;
+}
+
+uint32_t group_below(struct worker_group *g, uint32_t end)
+{
+    g->random = g->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(g->random >> 33) % end;
+}
+
+uint32_t group_pick(struct worker_group *g)
+{
+    uint32_t index = group_below(g, g->count);
+    while (!group_is_alive(g, index)) index = group_below(g, g->count);
+    return index;
 }
 
 static double cpu_us(pid_t pid)

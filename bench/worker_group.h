@@ -31,7 +31,7 @@ struct group_worker {
 
 struct group_options {
     uint32_t elements, slots, gang;
-    uint64_t steps;
+    uint64_t steps, seed; /* seed: of group_below() */
 };
 
 struct worker_group {
@@ -45,6 +45,7 @@ struct worker_group {
     char hash[65]; /* of the final weights, once reported */
     char log[64];  /* stderr of the workers */
     struct group_page *page;
+    uint64_t random;
 };
 
 bool group_open(struct worker_group *g, const struct group_options *options);
@@ -57,7 +58,9 @@ static inline bool group_is_alive(const struct worker_group *g, uint32_t index)
     return g->worker[index].pid != 0;
 }
 uint32_t group_alive(const struct worker_group *g);
-double group_cpu_us(const struct worker_group *g); /* of all that live */
+uint32_t group_below(struct worker_group *g, uint32_t end); /* a random number below it */
+uint32_t group_pick(struct worker_group *g);                /* a random index of one that lives */
+double group_cpu_us(const struct worker_group *g);          /* of all that live */
 void group_close(struct worker_group *g, bool keep_log);
 /* The same training alone in this process: the final weights' hash. */
 bool group_hash_alone(const struct group_options *options, char ret_hash[65]);

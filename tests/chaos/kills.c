@@ -13,14 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t random_state;
-
-static uint32_t below(uint32_t end)
-{
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(random_state >> 33) % end;
-}
-
 static int fail(struct worker_group *g, const char *what)
 {
     fprintf(stderr, "kills: %s (at step %lld, %u alive, log %s)\n", what, (long long)g->last_step,
@@ -31,13 +23,12 @@ static int fail(struct worker_group *g, const char *what)
 
 static void lose_one(struct worker_group *g)
 {
-    uint32_t victim = below(g->count);
-    while (!group_is_alive(g, victim)) victim = below(g->count);
-    bool silent = below(3) == 0;
+    uint32_t victim = group_pick(g);
+    bool silent = group_below(g, 3) == 0;
     group_signal(g, victim, silent ? SIGSTOP : SIGKILL);
     if (silent) group_serve(g, 1500000);
     group_signal(g, victim, SIGKILL);
-    (void)group_start(g, 5000 + below(25000));
+    (void)group_start(g, 5000 + group_below(g, 25000));
 }
 
 /* Kills until the time or the steps are over. Returns how many; -1: it stood still. */
@@ -50,7 +41,7 @@ static int make_trouble(struct worker_group *g, int64_t seconds)
         int64_t before = g->last_step;
         lose_one(g);
         kills++;
-        group_serve(g, 500000 + below(3000000));
+        group_serve(g, 500000 + group_below(g, 3000000));
         if (g->last_step == before && !group_wait_step(g, before + 1)) return -1;
     }
     return kills;
@@ -62,7 +53,6 @@ int main(int argc, char **argv)
     uint32_t workers = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     int64_t seconds = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
     char expected[65];
-    random_state = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     if (workers < 2 || workers > 64 || seconds < 1) {
         fprintf(stderr, "usage: kills WORKERS SECONDS [SEED]\n");
         return 2;
@@ -70,10 +60,11 @@ int main(int argc, char **argv)
     const struct group_options options = {.elements = 20000,
                                           .slots = 2 * workers,
                                           .gang = workers / 2,
-                                          .steps = (uint64_t)seconds * 8};
+                                          .steps = (uint64_t)seconds * 8,
+                                          .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1};
     if (!group_hash_alone(&options, expected)) return fail(&g, "the run on one worker failed");
     if (!group_open(&g, &options)) return fail(&g, "no memory");
-    for (uint32_t i = 0; i < workers; i++) (void)group_start(&g, 5000 + below(25000));
+    for (uint32_t i = 0; i < workers; i++) (void)group_start(&g, 5000 + group_below(&g, 25000));
     if (!group_wait_step(&g, 2)) return fail(&g, "does not begin");
     int kills = make_trouble(&g, seconds);
     if (kills < 0) return fail(&g, "stands still after a kill");

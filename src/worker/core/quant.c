@@ -17,18 +17,6 @@ static int fine_level(uint32_t slots)
     return slots < 256 ? 21 : 20;
 }
 
-/* 2^-e: -127 <= e <= 97. */
-static float inverse_of(const struct block *of)
-{
-    return float_of((uint32_t)(127 - of->exponent) << 23);
-}
-
-static uint8_t peak_byte(uint32_t bits)
-{
-    if (bits == 0) return 0;
-    return (uint8_t)(bits >> 23 == 0 ? 1 : bits >> 23);
-}
-
 static size_t aligned(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -156,34 +144,26 @@ static void add_slowly(struct quant_sum *sum, uint32_t block, const struct block
     sum->check[block] = flow.check;
 }
 
-/* The usual case in one pass: a block that is at a usual level already. False: nothing is changed. */
-static bool add_quickly(struct quant_sum *sum, uint32_t block, const struct block *of,
-                        const float *x)
+/* Blocks [first, end) in one pass each while they are usual. Returns the first that is not. */
+static uint32_t add_usual(struct quant_sum *sum, const int16_t *scale, const float *x,
+                          uint32_t first, uint32_t end)
 {
-    uint8_t old = sum->peak[block];
-    if (sum->filled[block] == 0 || sum->pages[block] != 0 || level_of(of, old) <= of->fine)
-        return false;
-    float inverse = inverse_of(of);
-    int32_t *word = sum->word + of->at;
-    struct quant_flow flow = quant_kernel_add(sum->isa, word, x, inverse, of->count);
-    uint8_t peak = peak_byte(flow.peak);
-    if (flow.peak >= INFINITE || level_of(of, peak) > LEVEL_WORD) {
-        quant_kernel_undo(sum->isa, word, x, inverse, of->count);
-        return false;
+    bool overflow = false;
+    while (first < end) {
+        first = quant_kernel_run(sum, scale, x, first, end, &overflow);
+        if (!overflow) break;
+        struct block of = block_of(sum, first, scale[first]);
+        int32_t terms[LAYOUT_BLOCK_ELEMENTS];
+        make_terms(sum, first, &of, x + of.at, inverse_of(&of), terms);
+        carry(sum, first, &of, terms);
+        first++;
     }
-    sum->check[block] = flow.check;
-    if (peak > old) sum->peak[block] = peak;
-    if (!flow.overflow) return true;
-    int32_t terms[LAYOUT_BLOCK_ELEMENTS];
-    make_terms(sum, block, of, x, inverse, terms);
-    carry(sum, block, of, terms);
-    return true;
+    return first;
 }
 
 static void add_block(struct quant_sum *sum, uint32_t block, const struct block *of, const float *x)
 {
     float finite[LAYOUT_BLOCK_ELEMENTS];
-    if (add_quickly(sum, block, of, x)) return;
     uint32_t bits = quant_kernel_peak(sum->isa, x, of->count);
     if (sum->filled[block] == 0) sum->peak[block] = 0;
     if (bits >= INFINITE) {
@@ -235,6 +215,8 @@ void quant_add(struct quant_sum *sum, const int16_t *scale, const float *x, uint
     ASSERT(end <= sum->layout->block_count);
     uint32_t mode = quant_mode_enter();
     for (uint32_t b = first; b < end; b++) {
+        if (!sum->is_plain) b = add_usual(sum, scale, x, b, end);
+        if (b == end) break;
         struct block of = block_of(sum, b, scale[b]);
         if (sum->is_plain)
             add_plainly(sum, b, &of, x + of.at);

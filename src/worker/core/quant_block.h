@@ -1,4 +1,4 @@
-/* What quant.c (adding up) and quant_mean.c (finishing) share. */
+/* What quant.c (adding up), quant_kernel.c (its loops) and quant_mean.c (finishing) share. */
 #ifndef SHOAL_WORKER_CORE_QUANT_BLOCK_H
 #define SHOAL_WORKER_CORE_QUANT_BLOCK_H
 
@@ -47,6 +47,18 @@ static inline struct block block_of(const struct quant_sum *sum, uint32_t block,
                           .exponent = scale_in_use(scale) - 31,
                           .fine = sum->fine,
                           .deep = QUANT_LEVEL_DEEP};
+}
+
+/* 2^-e: -127 <= e <= 97. */
+static inline float inverse_of(const struct block *of)
+{
+    return float_of((uint32_t)(127 - of->exponent) << 23);
+}
+
+static inline uint8_t peak_byte(uint32_t bits)
+{
+    if (bits == 0) return 0;
+    return (uint8_t)(bits >> 23 == 0 ? 1 : bits >> 23);
 }
 
 static inline int level_of(const struct block *block, uint8_t peak)

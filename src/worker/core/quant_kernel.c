@@ -1,6 +1,6 @@
 #include "worker/core/quant_kernel.h"
 #include "core/assert.h"
-#include <string.h>
+#include "worker/core/quant_block.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -9,14 +9,7 @@
 #error "the exact sum needs IEEE arithmetic: build without -ffast-math"
 #endif
 
-#define SIGNLESS UINT32_C(0x7fffffff)
-
-static inline uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
+#define INLINE static inline __attribute__((always_inline))
 
 static inline void add_word(int32_t *ret, uint32_t a, uint32_t b, struct quant_flow *flow)
 {
@@ -24,6 +17,15 @@ static inline void add_word(int32_t *ret, uint32_t a, uint32_t b, struct quant_f
     flow->check += sum;
     flow->overflow = flow->overflow || (((a ^ sum) & (b ^ sum)) >> 31) != 0;
     *ret = (int32_t)sum;
+}
+
+/* What an addition to a block with peak `old` may leave as it is: see quant_kernel_run(). Zeros are
+ * usual only as the first of all. */
+static inline bool is_usual(const struct block *of, uint32_t bits, uint8_t old)
+{
+    int level = level_of(of, peak_byte(bits));
+    if (bits >= INFINITE || level > LEVEL_WORD) return false;
+    return old != 0 || level > of->fine || level == LEVEL_ZERO;
 }
 
 /* One lane at a time, whatever the machine. */
@@ -155,6 +157,14 @@ struct quant_flow quant_kernel_add(enum quant_isa isa, int32_t *word, const floa
 {
     struct quant_flow result = {0};
     DISPATCH(isa, add, word, x, inverse, count)
+    return result;
+}
+
+uint32_t quant_kernel_run(struct quant_sum *sum, const int16_t *scale, const float *x,
+                          uint32_t first, uint32_t end, bool *ret_overflow)
+{
+    uint32_t result = first;
+    DISPATCH(sum->isa, run, sum, scale, x, first, end, ret_overflow)
     return result;
 }
 

@@ -18,9 +18,11 @@
 /* ORDER: quant_isa. Higher ones include the lower ones. */
 enum quant_isa { QUANT_ISA_PORTABLE, QUANT_ISA_SSE2, QUANT_ISA_AVX2, QUANT_ISA_AVX512 };
 
+struct quant_sum;
+
 struct quant_flow {
     uint32_t check; /* of what was written */
-    uint32_t peak;  /* add: largest |x| as float32 bits; NaN and Inf are above all others */
+    uint32_t peak;  /* set, add: largest |x| as float32 bits; NaN and Inf are above all others */
     bool overflow;  /* some sum left int32 and lost 2^32 */
 };
 
@@ -50,6 +52,13 @@ struct quant_flow quant_kernel_add(enum quant_isa isa, int32_t *word, const floa
                                    uint64_t count);
 void quant_kernel_undo(enum quant_isa isa, int32_t *word, const float *x, float inverse,
                        uint64_t count);
+
+/* Adds blocks [first, end) of x in one pass each, as long as they are usual: without pages, at a
+ * usual level or zero before, at a usual level or zero after. Returns the first block that is not
+ * (end: all were). That one is as it was (an empty one may hold any words), or if
+ * *ret_overflow it is added and only lacks the carries. */
+uint32_t quant_kernel_run(struct quant_sum *sum, const int16_t *scale, const float *x,
+                          uint32_t first, uint32_t end, bool *ret_overflow);
 
 /* low += round((x * inverse - round(x * inverse)) * 2^22). */
 void quant_kernel_low(enum quant_isa isa, int32_t *low, const float *x, float inverse,

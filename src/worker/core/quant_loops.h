@@ -30,41 +30,74 @@ TARGET static uint32_t LOOP(peak)(const float *x, uint64_t count)
     return (uint32_t)peak;
 }
 
+struct LOOP(tally) {
+    VU check, over;
+    VI most;
+};
+
+TARGET INLINE void LOOP(set_vector)(int32_t *word, const float *x, float inverse,
+                                    struct LOOP(tally) * tally)
+{
+    VF value = *(const VF *)(const void *)x;
+    VI term = ROUND(value * inverse);
+    tally->most = MAX(tally->most, (VI)value & INT32_C(0x7fffffff));
+    tally->check += (VU)term;
+    *(VI *)(void *)word = term;
+}
+
+/* Signed overflow: the sum is below the old word although the term is not negative, or not below it
+ * although the term is. */
+TARGET INLINE void LOOP(add_vector)(int32_t *word, const float *x, float inverse,
+                                    struct LOOP(tally) * tally)
+{
+    VF value = *(const VF *)(const void *)x;
+    VU term = (VU)ROUND(value * inverse), old = *(const VU *)(const void *)word, sum = old + term;
+    tally->most = MAX(tally->most, (VI)value & INT32_C(0x7fffffff));
+    tally->over |= (VU)((VI)old > (VI)sum) ^ term;
+    tally->check += sum;
+    *(VU *)(void *)word = sum;
+}
+
+TARGET static inline struct quant_flow LOOP(flow_of)(const struct LOOP(tally) * tally)
+{
+    return (struct quant_flow){TOTAL(tally->check), (uint32_t)LARGEST(tally->most),
+                               ANY_NEGATIVE((VI)tally->over)};
+}
+
 TARGET static struct quant_flow LOOP(set)(int32_t *word, const float *x, float inverse,
                                           uint64_t count)
 {
-    VU check = {0};
+    struct LOOP(tally) tally = {{0}, {0}, {0}};
     uint64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        VI term = ROUND(*(const VF *)(const void *)(x + i) * inverse);
-        check += (VU)term;
-        *(VI *)(void *)(word + i) = term;
+    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+        LOOP(set_vector)(word + i, x + i, inverse, &tally);
+        LOOP(set_vector)(word + i + LANES, x + i + LANES, inverse, &tally);
+        LOOP(set_vector)(word + i + 2 * LANES, x + i + 2 * LANES, inverse, &tally);
+        LOOP(set_vector)(word + i + 3 * LANES, x + i + 3 * LANES, inverse, &tally);
     }
-    struct quant_flow flow = {.check = TOTAL(check)};
+    for (; i + LANES <= count; i += LANES) LOOP(set_vector)(word + i, x + i, inverse, &tally);
+    struct quant_flow flow = LOOP(flow_of)(&tally);
     for (; i < count; i++) {
-        word[i] = quant_round(x[i] * inverse);
-        flow.check += (uint32_t)word[i];
+        uint32_t bits = bits_of(x[i]) & SIGNLESS;
+        flow.peak = bits > flow.peak ? bits : flow.peak;
+        add_word(&word[i], 0, (uint32_t)quant_round(x[i] * inverse), &flow);
     }
     return flow;
 }
 
-/* Signed overflow: both terms have a sign that the sum has not. */
 TARGET static struct quant_flow LOOP(add)(int32_t *word, const float *x, float inverse,
                                           uint64_t count)
 {
-    VU check = {0}, over = {0};
-    VI most = {0};
+    struct LOOP(tally) tally = {{0}, {0}, {0}};
     uint64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        VF value = *(const VF *)(const void *)(x + i);
-        VU term = (VU)ROUND(value * inverse);
-        VU old = *(const VU *)(const void *)(word + i), sum = old + term;
-        most = MAX(most, (VI)value & INT32_C(0x7fffffff));
-        over |= (old ^ sum) & (term ^ sum);
-        check += sum;
-        *(VU *)(void *)(word + i) = sum;
+    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+        LOOP(add_vector)(word + i, x + i, inverse, &tally);
+        LOOP(add_vector)(word + i + LANES, x + i + LANES, inverse, &tally);
+        LOOP(add_vector)(word + i + 2 * LANES, x + i + 2 * LANES, inverse, &tally);
+        LOOP(add_vector)(word + i + 3 * LANES, x + i + 3 * LANES, inverse, &tally);
     }
-    struct quant_flow flow = {TOTAL(check), (uint32_t)LARGEST(most), ANY_NEGATIVE((VI)over)};
+    for (; i + LANES <= count; i += LANES) LOOP(add_vector)(word + i, x + i, inverse, &tally);
+    struct quant_flow flow = LOOP(flow_of)(&tally);
     for (; i < count; i++) {
         uint32_t bits = bits_of(x[i]) & SIGNLESS;
         flow.peak = bits > flow.peak ? bits : flow.peak;
@@ -80,6 +113,32 @@ TARGET static void LOOP(undo)(int32_t *word, const float *x, float inverse, uint
         *(VU *)(void *)(word + i) -= (VU)ROUND(*(const VF *)(const void *)(x + i) * inverse);
     for (; i < count; i++)
         word[i] = (int32_t)((uint32_t)word[i] - (uint32_t)quant_round(x[i] * inverse));
+}
+
+TARGET static uint32_t LOOP(run)(struct quant_sum *sum, const int16_t *scale, const float *x,
+                                 uint32_t first, uint32_t end, bool *ret_overflow)
+{
+    *ret_overflow = false;
+    for (uint32_t b = first; b < end; b++) {
+        struct block of = block_of(sum, b, scale[b]);
+        uint8_t old = sum->filled[b] == 0 ? 0 : sum->peak[b];
+        if (sum->pages[b] != 0 || (old != 0 && level_of(&of, old) <= of.fine)) return b;
+        float inverse = inverse_of(&of);
+        int32_t *word = sum->word + of.at;
+        struct quant_flow flow = old == 0 ? LOOP(set)(word, x + of.at, inverse, of.count)
+                                          : LOOP(add)(word, x + of.at, inverse, of.count);
+        if (!is_usual(&of, flow.peak, old)) {
+            if (sum->filled[b] != 0) LOOP(undo)(word, x + of.at, inverse, of.count);
+            return b;
+        }
+        uint8_t peak = peak_byte(flow.peak);
+        if (peak >= old) sum->peak[b] = peak;
+        sum->check[b] = flow.check;
+        sum->filled[b] = 1;
+        *ret_overflow = old != 0 && flow.overflow;
+        if (*ret_overflow) return b;
+    }
+    return end;
 }
 
 TARGET static void LOOP(low)(int32_t *low, const float *x, float inverse, uint64_t count)

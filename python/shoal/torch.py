@@ -178,7 +178,7 @@ class Job(_job.Job):
         optimizers: List[torch.optim.Optimizer] = \
             list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
         schedulers = scheduler if isinstance(scheduler, (list, tuple)) else [scheduler]
-        self.model, self._stage, self._update = model, stage, True
+        self.model, self._update = model, True
         names: Dict[torch.Tensor, str] = {param: name for name, param in model.named_parameters()}
         trained = self._trained(optimizers, names) if self._sharded is None else \
             [param for param in names if param.requires_grad]
@@ -187,24 +187,19 @@ class Job(_job.Job):
         # Never shared: forward passes write to them, while the library may be saving.
         self._statistics = [Mirror(name, buffer, stage=True)
                             for name, buffer in self._buffers.reduced.items()]
-        chosen = set(trained)
-        kept = {name: param for param, name in names.items() if param not in chosen}
-        persistent = model.state_dict(keep_vars=True)
-        kept.update({name: buffer for name, buffer
-                     in (*self._buffers.counted.items(), *self._buffers.others.items())
-                     if name in persistent})
-        kept.update(state or {})
-        if self._sharded is not None:
+        if self._sharded is None:
+            others = {**self._not_trained(names, trained), **(state or {})}
+        else:
             self._check_sharded(scheduler, state, trained)
-            kept = {}  # as the constructor made it, on every worker
-        self._others = [Mirror(name, tensor, stage=stage) for name, tensor in kept.items()]
+            others = {}  # as the constructor made it, on every worker
+        self._others = [Mirror(name, tensor, stage=stage) for name, tensor in others.items()]
         schedulers = list(schedulers) + [None] * (len(optimizers) - len(schedulers))
         self._optimizers = [
             OptimizerState("optimizer" if len(optimizers) == 1 else f"optimizer{index}", one,
                            schedulers[index], names, stage)
             for index, one in enumerate(optimizers)]
         self._count = sum(mirror.live.numel() for mirror in self._reduced())
-        self._on_gpu = self._on_device()
+        self._on_gpu = self._is_on_gpu()
         self._flat = host_like((self._count,), self._on_gpu and torch.cuda.is_available())
         self._position: Optional[int] = None  # the step that the live tensors are at
         settle(self._mirrors())
@@ -278,7 +273,15 @@ class Job(_job.Job):
                                  "reduced as float32: use float32, bfloat16 or float16")
         return [param for param in names if param in chosen]
 
-    def _on_device(self) -> bool:
+    def _not_trained(self, names: Dict[torch.Tensor, str],
+                     trained: List[torch.Tensor]) -> Dict[str, torch.Tensor]:
+        """What else of the model is state: frozen parameters, and buffers that are saved."""
+        chosen, persistent = set(trained), self.model.state_dict(keep_vars=True)
+        buffers = {**self._buffers.counted, **self._buffers.others}
+        return {**{name: param for param, name in names.items() if param not in chosen},
+                **{name: buffer for name, buffer in buffers.items() if name in persistent}}
+
+    def _is_on_gpu(self) -> bool:
         return any(mirror.live.is_cuda for mirror in self._reduced())
 
     def _reduced(self) -> List[Mirror]:
@@ -323,13 +326,13 @@ class Job(_job.Job):
             self._buffers.remember()
             self._position = self._step
 
-    # One slot.
-
     def _look_at_end(self) -> str:
         reason = super()._look_at_end()
         if self._sharded is not None:
             self._pull()  # the library has changed the params since the last work
         return reason
+
+    # One slot.
 
     def _slot_begins(self, slot: _job.Slot) -> None:
         seed_all(random(self.seed, slot.step, slot.index, 0))

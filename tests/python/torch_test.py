@@ -530,7 +530,7 @@ class Gpu(Case):
         from shoal import torch as module
 
         class Fake(module.Job):
-            def _on_device(self):
+            def _is_on_gpu(self):
                 return True
 
         kept = module.settle, module.Job

@@ -232,10 +232,7 @@ void member_wait_for_data(struct member *m, bool waits, int64_t now_us);
 /* Members that turns go on without because they are stuck: the next from *at (0 at first). */
 bool member_next_left_out(const struct member *m, uint32_t *at, uint64_t *ret_id,
                           struct diagnose_rank *ret_rank);
-/* What there is to report: the settled verdict and those left out. 0: nothing; else a number that
- * changes with either. */
-uint64_t member_stall_key(const struct member *m);
-/* Is it for this member to report it? */
+/* Is there something to report (the settled verdict, those left out), and is it for this member? */
 bool member_speaks_of_stall(const struct member *m);
 
 /* Events from the computing thread. While it works (between take and the next park) the machine

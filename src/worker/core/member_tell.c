@@ -230,13 +230,12 @@ bool member_next_left_out(const struct member *m, uint32_t *at, uint64_t *ret_id
     return false;
 }
 
-uint64_t member_stall_key(const struct member *m)
+static bool has_stall(const struct member *m)
 {
-    uint64_t key = m->verdict_key, id;
+    uint32_t at = 0;
+    uint64_t id;
     struct diagnose_rank rank;
-    for (uint32_t at = 0; member_next_left_out(m, &at, &id, &rank);)
-        key += (id + 1) * UINT64_C(0xff51afd7ed558ccd);
-    return key;
+    return m->verdict_key != 0 || member_next_left_out(m, &at, &id, &rank);
 }
 
 /* The lowest that is heard and not to blame speaks; if all are to blame, the lowest. */
@@ -256,5 +255,5 @@ bool member_speaks_of_stall(const struct member *m)
         if (any == GROUP_NOBODY) any = i;
         if (first == GROUP_NOBODY && (blamed >> i & 1) == 0) first = i;
     }
-    return member_stall_key(m) != 0 && (first != GROUP_NOBODY ? first : any) == m->input.me;
+    return has_stall(m) && (first != GROUP_NOBODY ? first : any) == m->input.me;
 }

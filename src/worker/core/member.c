@@ -116,7 +116,8 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
         m->peer[i].fetch_due = false;
     }
     if (!m->committing) exchange_abort(&m->exchange);
-    if (m->self.leaving && m->me == GROUP_NOBODY) m->exit = MEMBER_WANT_EXIT_LEFT;
+    if (m->self.leaving && m->me == GROUP_NOBODY && member_shard_may_go(m))
+        m->exit = MEMBER_WANT_EXIT_LEFT;
     switch ((enum turn_kind)turn->kind) {
     case TURN_COMPUTE: begin_compute(m); break;
     case TURN_SYNC: begin_sync(m); break;
@@ -265,11 +266,17 @@ void member_peers_settled(struct member *m, bool settled)
     member_settle(m);
 }
 
+/* One lost in the turn in force may come back, and what was lost with it must be known then. */
 static struct member_peer *free_peer(struct member *m)
 {
-    for (uint32_t i = 0; i < m->peer_count; i++)
-        if (!m->peer[i].connected) return &m->peer[i];
-    return m->peer_count < GROUP_PEERS_MAX ? &m->peer[m->peer_count++] : NULL;
+    struct member_peer *any = NULL;
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        if (peer->connected) continue;
+        if (wire_tag_compare(&peer->lost_in, &m->turn.tag) != 0) return peer;
+        any = peer;
+    }
+    return m->peer_count < GROUP_PEERS_MAX ? &m->peer[m->peer_count++] : any;
 }
 
 /* Messages of the turn in force may have been lost with the old connection: the leader is to give

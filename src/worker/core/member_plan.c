@@ -367,6 +367,7 @@ bool member_plan(struct member *m, struct wire_turn *turn, struct wire_cut *ret_
     if (!leads_now(m, &seen)) return false;
     begin_turn(m, &seen, turn);
     if (member_is_sharded(m) && member_plan_seal(m, &seen, turn)) return true;
+    if (member_is_sharded(m) && member_seal_waits(m, &seen)) return false;
     bool behind = any_behind(&seen);
     choose_members(&seen, behind, turn);
     ASSERT(turn->member_count > 0);
@@ -399,7 +400,9 @@ bool member_moments_are_lost(const struct member *m)
     struct wire_cut cut;
     if (!leads_now(m, &seen)) return false;
     begin_turn(m, &seen, &turn);
-    if (member_plan_seal(m, &seen, &turn) || any_behind(&seen)) return false;
+    if (member_plan_seal(m, &seen, &turn)) return false;
+    if (m->self.sealed.turn != 0) return true;
+    if (member_seal_waits(m, &seen) || any_behind(&seen)) return false;
     choose_members(&seen, false, &turn);
     return turn.position < m->config.steps &&
            member_plan_recut(m, &seen, &turn, &cut) == SHARD_LOST;

@@ -18,6 +18,8 @@ bool member_is_level(const struct seen *seen, uint32_t i);
 
 /* member_plan_shard.c: the turn that sharded moments want before anything else goes on. */
 bool member_plan_seal(const struct member *m, const struct seen *seen, struct wire_turn *turn);
+/* No other turn now: a sealed step is to be finished first, or a holder's news is on its way. */
+bool member_seal_waits(const struct member *m, const struct seen *seen);
 bool member_seal_is_over(const struct member *m);
 bool member_recut_is_over(const struct member *m);
 enum shard_need { SHARD_FINE = 1, SHARD_RECUT, SHARD_LOST };

@@ -94,6 +94,27 @@ bool member_plan_seal(const struct member *m, const struct seen *seen, struct wi
     return true;
 }
 
+/* Was ready for the step that this member has sealed or placed, since all were; but what was heard
+ * of it last is older. To sync it, or to cut without it, would throw its moments away. */
+static bool is_news_of_it_old(const struct member *m, uint64_t id, const struct wire_status *status)
+{
+    const struct wire_turn *turn = &m->commit.turn;
+    uint32_t i = 0;
+    while (i < turn->member_count && turn->member[i] != id) i++;
+    return i < turn->member_count && wire_tag_compare(&status->turn, &turn->tag) <= 0 &&
+           !waits_for(m, status, turn->position) && !has_placed(m, status, turn->position);
+}
+
+bool member_seal_waits(const struct member *m, const struct seen *seen)
+{
+    if (m->self.sealed.turn != 0) return true; /* what was begun can only be finished, or is lost */
+    bool placed = m->self.position > 0 && m->shards.shadow_position == m->self.position &&
+                  m->commit.turn.position + 1 == m->self.position;
+    for (uint32_t i = 0; i < seen->count && placed; i++)
+        if (!seen->out[i] && is_news_of_it_old(m, seen->id[i], seen->status[i])) return true;
+    return false;
+}
+
 bool member_seal_is_over(const struct member *m)
 {
     uint32_t placed = 0;
@@ -170,19 +191,32 @@ static void choose_cutters(const struct seen *seen, const struct wire_tag *base,
     }
 }
 
+/* Turn's members and base, and who holds what; how many units nobody does. */
+static uint32_t look_for_holders(const struct member *m, const struct seen *seen,
+                                 const struct member_base *base, struct wire_turn *turn,
+                                 struct shard_map *ret_held)
+{
+    choose_cutters(seen, &base->tag, turn);
+    find_held(m, base, turn, ret_held);
+    turn->base = base->tag;
+    return shard_lost_units(ret_held);
+}
+
 enum shard_need member_plan_recut(const struct member *m, const struct seen *seen,
                                   struct wire_turn *turn, struct wire_cut *ret_cut)
 {
-    const struct member_base *base = plan_base(m);
+    const struct member_base *base = plan_base(m), *next = &m->shards.next;
     if (is_covered(m, base, turn)) {
         turn->base = base->tag;
         return SHARD_FINE;
     }
-    struct wire_turn crew = *turn;
-    choose_cutters(seen, &base->tag, turn);
-    find_held(m, base, turn, &ret_cut->held);
-    turn->base = base->tag;
-    if (shard_lost_units(&ret_cut->held) > 0) {
+    const struct wire_turn crew = *turn;
+    uint32_t lost = look_for_holders(m, seen, base, turn, &ret_cut->held);
+    if (lost > 0 && base != next && next->tag.turn != 0 && same_tag(&m->self.held, &next->tag)) {
+        *turn = crew; /* those of that cut who are gone may have gone because it was whole */
+        lost = look_for_holders(m, seen, next, turn, &ret_cut->held);
+    }
+    if (lost > 0) {
         if (turn->position > 0 || turn->era > 0) return SHARD_LOST;
         turn->base = (struct wire_tag){0}; /* all moments are zero */
         find_held(m, &(struct member_base){0}, turn, &ret_cut->held);

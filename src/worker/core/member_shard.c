@@ -100,6 +100,12 @@ void member_shard_accept(struct member *m)
     s->release_due = true;
 }
 
+bool member_shard_may_go(const struct member *m)
+{
+    if (!member_is_sharded(m) || (!is_set(&m->self.base) && !is_set(&m->self.held))) return true;
+    return m->turn.kind != TURN_SYNC && m->turn.kind != TURN_SEAL && m->turn.kind != TURN_RECUT;
+}
+
 /* The base over the members of the turn; where an owner is gone its mirror takes its place. False:
  * this member does not stand on that base, or something is held by nobody. */
 static bool make_active(struct member *m)
@@ -181,10 +187,13 @@ static void find_range(struct member *m)
     if (s->range_end > limit) s->range_end = limit;
 }
 
-/* All holders have their means: from here on the step is sure. */
+/* All holders have their means: from here on the step is sure. A cut that never came into force is
+ * of the position before. */
 static void seal(struct member *m)
 {
     struct member_shards *s = &m->shards;
+    if (is_set(&s->next.tag)) s->release_due = true;
+    s->next.tag = m->self.held = (struct wire_tag){0};
     m->self.sealed = m->turn.tag;
     s->applying = true;
     s->applied = 0;
@@ -351,6 +360,12 @@ void member_shard_moved(struct member *m)
     m->self.ready = m->self.sealed = (struct wire_tag){0};
     m->shards.shadow_position = m->self.position;
     exchange_abort(&m->exchange); /* all were ready: nobody needs it */
+    /* One that came while this member placed the step: it took no part, and others may wait for
+     * what it has. The leader gives another. */
+    if (m->turn.kind == TURN_SEAL && m->me != GROUP_NOBODY && !gathers(m)) {
+        m->self.broken = m->turn.tag;
+        member_tell_all(m);
+    }
 }
 
 /* The leader alone, while it finds that what is held by nobody stays so. */

@@ -20,7 +20,10 @@
  *            first turn on that names it as base (status.base); until then nobody gives up what it
  *            held before, so a cut that breaks half way costs only its bytes.
  * Re-cut     At step boundaries, when members have come, gone or are leaving: a leaver is a source.
- *            A redo needs one as well. Its moves are the least (shard.h).
+ *            A redo needs one as well. Its moves are the least (shard.h). A leaver goes with the
+ *            first turn that builds on a cut without it; a sync or a seal without it is none.
+ *            Should the members of a whole cut die or go before all have heard of its turn, those
+ *            who hold it still go on from it, where the base before has lost something.
  * Lost       Owner and mirror gone at once, and not back within MEMBER_LOST_US: the leader loads
  *            the newest checkpoint and is followed (status.era, above any position).
  * First      At position 0 without a base all moments are zero: the first cut moves nothing.
@@ -76,6 +79,8 @@ bool member_shard_begin_compute(struct member *m);
 void member_shard_begin_recut(struct member *m);
 void member_shard_begin_save(struct member *m);
 void member_shard_begin_seal(struct member *m);
+/* Left out of the turn just taken: has the group all moments without this member? */
+bool member_shard_may_go(const struct member *m);
 void member_shard_save_map(const struct member *m, struct shard_map *ret_map);
 void member_shard_ready(struct member *m); /* the reduction is done here */
 void member_shard_moved(struct member *m); /* a step was placed */

@@ -4,6 +4,8 @@
  * Sharded     In half of the worlds the momentum is two moments that the group shards and mirrors;
  *             what a node does not hold is NaN there. Owner and mirror often die together: then the
  *             store, which also holds the first step, is fallen back to.
+ * Gentle      In some sharded worlds never more than one node crashes at a time, whoever leaves and
+ *             joins in the same moment: then no moments may ever be lost.
  * Properties  Final weights have the bits of the one-worker run. Every mean holds each slot exactly
  *             once. Every step is reported, always with the same loss. Everybody ends, in bounded
  *             virtual time, after the trouble stops.
@@ -34,6 +36,7 @@ enum {
     IN_FLIGHT = 4,
     STEPS_MAX = 64,
     SHORT_SEEDS = 1000,
+    GENTLE_SEEDS = 1000000, /* from here on all are gentle */
     FRAME_MAX = 40000,
     HEAP_MAX = 65536,
 };
@@ -49,6 +52,8 @@ enum occurrence_kind {
     ON_LINK_UP,
     ON_LINK_DOWN,
     ON_TROUBLE,
+    ON_CRASH, /* both: of this node, soon after the trouble that chose it */
+    ON_LEAVE,
     ON_COPIED,
     ON_WRITTEN
 };
@@ -98,7 +103,7 @@ struct world {
     uint64_t order;
     uint32_t slots, steps, gang, node_count, save_every, heap_count;
     uint32_t nodes_max, alive_max;
-    bool calm, spiky, noisy, sharded;
+    bool calm, spiky, noisy, sharded, gentle;
     bool sticky; /* now and then a program is stuck in its slot for seconds */
     struct layout layout;
     uint64_t start[BLOCKS + 1];
@@ -481,6 +486,7 @@ static void found(struct world *w, struct node *node)
     if (node->member.shards.fell_back) {
         w->fallbacks++;
         if (!w->store_full) w->wrong = "fell back to nothing";
+        if (w->gentle) w->wrong = "moments were lost with one crash and some leaves";
     }
     member_founded(&node->member, w->store_full ? w->store_position : 0);
 }
@@ -626,6 +632,29 @@ static void crash(struct world *w, uint32_t index, bool closed)
                                       .epoch = w->link[i][index].epoch});
 }
 
+/* One crash at most, and leaves of others, all within a moment; somebody stays. Then peace for long
+ * enough that all is mirrored again. */
+static void gentle_trouble(struct world *w)
+{
+    uint32_t spread_us = (uint32_t[]){1, 2000, 60000, 400000}[below(w, 4)];
+    uint32_t victims[NODES], count = 0, leaves = below(w, 4), crashes = below(w, 4) != 0;
+    for (uint32_t i = 0; i < w->node_count; i++)
+        if (w->node[i].alive && !w->node[i].member.self.leaving) victims[count++] = i;
+    for (uint32_t i = 0; i < count; i++) /* a group that has just begun again has no mirrors yet */
+        if (w->node[victims[i]].member.self.base.turn == 0) count = 0;
+    for (; count > 1 && leaves + crashes > 0; count--) {
+        uint32_t at = below(w, count), what = crashes > 0 ? ON_CRASH : ON_LEAVE;
+        later(w, below(w, spread_us),
+              (struct occurrence){.kind = (enum occurrence_kind)what, .node = victims[at]});
+        victims[at] = victims[count - 1];
+        if (crashes > 0)
+            crashes = 0;
+        else
+            leaves--;
+    }
+    for (uint32_t joins = below(w, 4); joins > 0; joins--) join(w);
+}
+
 static void trouble(struct world *w)
 {
     if (w->done_count > 0) return; /* nobody is started for a job that is done */
@@ -635,6 +664,11 @@ static void trouble(struct world *w)
     if (w->now_us > TROUBLE_US) {
         w->calm = true;
         while (alive_count(w) < w->gang && w->node_count < w->nodes_max) join(w);
+        return;
+    }
+    if (w->gentle) {
+        gentle_trouble(w);
+        later(w, 4000000, (struct occurrence){.kind = ON_TROUBLE});
         return;
     }
     if (what < 3)
@@ -750,6 +784,11 @@ static void happen(struct world *w, const struct occurrence *o)
         member_shard_written(&node->member, &o->saved, fine, 1, 1);
         break;
     }
+    case ON_CRASH: crash(w, o->node, below(w, 3) != 0); break;
+    case ON_LEAVE:
+        member_leave(&node->member);
+        w->leaves++;
+        break;
     case ON_TROUBLE: break;
     }
     serve(w, o->node);
@@ -776,6 +815,9 @@ static void world_init(struct world *w, uint64_t seed)
     w->sharded = below(w, 2) == 0;
     if (w->sharded && w->save_every == 0) w->save_every = 2 + below(w, 6);
     if (w->save_every == 7) w->save_every = MEMBER_SAVE_AUTO;
+    w->gentle = seed % 10 == 1 || seed >= GENTLE_SEEDS;
+    if (w->gentle) w->sharded = true, w->noisy = w->sticky = false, w->steps = 40;
+    if (w->gentle && w->save_every == 0) w->save_every = 5;
 }
 
 /* The run everything is compared with: no group, plain arithmetic of quant.h. */

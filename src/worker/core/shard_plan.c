@@ -8,6 +8,7 @@ enum { DEAD = GROUP_MEMBERS_MAX, NODES = GROUP_MEMBERS_MAX + 1 }; /* DEAD holds 
 struct plan {
     uint32_t member_count, unit_count, copies; /* copies of a unit: 2, or 1 for a member alone */
     uint8_t domain[NODES];
+    bool leaves[NODES]; /* keeps nothing; so does DEAD */
     uint32_t target[NODES], hold[NODES];
     uint8_t copy[SHARD_UNITS_MAX][2], held[SHARD_UNITS_MAX][2];
     uint16_t pairs[NODES][NODES]; /* units that two nodes share; both ways round */
@@ -319,7 +320,7 @@ static void find_reach(const struct plan *p, struct reach *ret_reach)
 /* Shares this near to the target are left alone rather than moving a copy through a third. */
 static uint32_t slack(const struct plan *p, uint32_t node)
 {
-    return node == DEAD ? 0 : p->target[node] / SHARD_SLACK_PART + 1;
+    return p->leaves[node] ? 0 : p->target[node] / SHARD_SLACK_PART + 1;
 }
 
 /* STRAIGHT: only one link of a chain may cost anything. The others: whatever it costs, but only for
@@ -357,15 +358,16 @@ static bool relieve(struct plan *p, enum pass pass)
     return false;
 }
 
-/* Lost copies that no member with room may take: somebody takes more than its share. */
+/* Copies of the dead and of leavers that no member with room may take: somebody takes more than its
+ * share. */
 static void fill_the_rest(struct plan *p)
 {
     for (uint32_t u = 0; u < p->unit_count; u++)
         for (uint32_t slot = 0; slot < p->copies; slot++) {
-            if (p->copy[u][slot] != DEAD) continue;
+            if (!p->leaves[p->copy[u][slot]]) continue;
             uint32_t best = DEAD;
             for (uint32_t i = 0; i < p->member_count; i++) {
-                if (!is_apart(p, p->copy[u][1 - slot], i)) continue;
+                if (p->leaves[i] || !is_apart(p, p->copy[u][1 - slot], i)) continue;
                 if (best == DEAD ||
                     (int64_t)p->hold[i] - p->target[i] < (int64_t)p->hold[best] - p->target[best])
                     best = i;
@@ -408,6 +410,14 @@ static void give_roles(const struct plan *p, struct shard_map *map)
     even_roles(map, wants);
 }
 
+static void find_leavers(struct plan *p, const struct shard_member *member)
+{
+    bool stayers = false;
+    for (uint32_t i = 0; i < p->member_count; i++) stayers = stayers || member[i].memory > 0;
+    for (uint32_t i = 0; i < p->member_count; i++) p->leaves[i] = stayers && member[i].memory == 0;
+    p->leaves[DEAD] = true;
+}
+
 static void begin(struct plan *p, const struct shard_map *held)
 {
     memset(p->hold, 0, sizeof p->hold);
@@ -432,6 +442,7 @@ void shard_plan(const struct shard_member *member, uint32_t member_count,
     ASSERT(held->unit_count > 0);
     ASSERT(held->unit_count <= SHARD_UNITS_MAX);
     p.copies = deal(member, member_count, p.unit_count, p.domain, p.target);
+    find_leavers(&p, member);
     begin(&p, held);
     bool fresh = p.hold[DEAD] == 2 * p.unit_count;
     if (fresh)

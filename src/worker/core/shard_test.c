@@ -131,6 +131,17 @@ static void check_moves(const struct crowd *c, const struct shard_map *held, con
     tally->over_free += ratio > 1.1 && !has_domains(c);
 }
 
+/* What a leaver still held after a cut, it could never go. */
+static void check_leavers(const struct crowd *c)
+{
+    bool stayers = false;
+    for (uint32_t i = 0; i < c->count; i++) stayers = stayers || c->member[i].memory > 0;
+    for (uint32_t u = 0; u < c->unit_count && stayers; u++) {
+        assert_true(c->member[c->map.owner[u]].memory > 0);
+        if (c->map.mirror[u] != SHARD_NONE) assert_true(c->member[c->map.mirror[u]].memory > 0);
+    }
+}
+
 /* Plans for who is there now; old_*: who was there when c->map was made. */
 static void replan(struct crowd *c, const uint64_t *old_id, uint32_t old_count, struct tally *tally)
 {
@@ -144,6 +155,7 @@ static void replan(struct crowd *c, const uint64_t *old_id, uint32_t old_count, 
     shard_plan(c->member, c->count, &held, &c->map);
     shard_targets(c->member, c->count, c->unit_count, target);
     check_map(c, tally);
+    check_leavers(c);
     check_roles(c, target, tally);
     bool fresh = shard_lost_units(&held) > 0;
     if (!fresh) check_moves(c, &held, target, tally);
@@ -187,6 +199,7 @@ static void run(uint64_t seed, struct tally *tally)
     memset(&c, 0, sizeof c);
     c.random = seed;
     c.unit_count = c.map.unit_count = below(&c, 3) == 0 ? 1 + below(&c, 300) : SHARD_UNITS_MAX;
+    if (seed % 4 == 0) c.unit_count = c.map.unit_count = 1 + (uint32_t)seed % 9;
     memset(c.map.owner, SHARD_NONE, sizeof c.map.owner);
     memset(c.map.mirror, SHARD_NONE, sizeof c.map.mirror);
     uint32_t zones = 1 + below(&c, 5), start = 1 + below(&c, below(&c, 2) == 0 ? 6 : 64);

@@ -58,6 +58,7 @@ done
 for ckpt_verb in ls verify diff digest; do
     expect 1 "no checkpoint here" ckpt "$ckpt_verb" nowhere
 done
+expect 1 "nowhere --step 40" ckpt ls nowhere/step-000040
 expect 0 "0 leftovers" ckpt gc nowhere
 expect 1 "checkpoints go to a folder" ckpt ls ftp://host/x
 expect 0 "1 seed" sim --seeds 18446744073709551615..18446744073709551615

@@ -35,7 +35,7 @@ static bool is_known_job(struct server *s, request *r)
 {
     unsigned long long id = request_id(r);
     if (jobs_find(&s->jobs, id) != NULL) return true;
-    request_fail(r, 404, "there is no job %llu; see GET /v1/jobs", id);
+    request_fail(r, 404, "there is no job %llu; see: shoal jobs (GET /v1/jobs)", id);
     return false;
 }
 

@@ -228,7 +228,8 @@ static bool find_job(struct server *s, request *r, struct job_view *ret_view)
     uint64_t id = request_id(r);
     if (pool_job_find(s->pool, id, ret_view)) return true;
     if (jobs_find(&s->jobs, id) == NULL)
-        request_fail(r, 404, "there is no job %llu; see GET /v1/jobs", (unsigned long long)id);
+        request_fail(r, 404, "there is no job %llu; see: shoal jobs (GET /v1/jobs)",
+                     (unsigned long long)id);
     else
         request_fail(r, 404, "job %llu ended long ago; only its cost and decisions are kept",
                      (unsigned long long)id);

@@ -395,6 +395,9 @@ static void tell_merge(const struct merge *m)
                                   "folder", store_url(m->out), "tensors",
                                   (json_int_t)m->tensor_count, "bytes", (json_int_t)total, "files",
                                   files));
+    else if (m->volume_count == 1)
+        printf("step %" PRIu64 ": %u tensors, %" PRIu64 " bytes, in %s/%s\n", m->manifest.step,
+               m->tensor_count, total, store_url(m->out), name);
     else
         printf("step %" PRIu64 ": %u tensors, %" PRIu64 " bytes, in %u files in %s\n",
                m->manifest.step, m->tensor_count, total, m->volume_count, store_url(m->out));

@@ -29,6 +29,12 @@ int ckpt_refuse(const struct error *error)
 
 static bool say_none(const struct store *store, struct error *ret_error)
 {
+    const char *url = store_url(store), *slash = strrchr(url, '/');
+    if (slash != NULL && strncmp(slash, "/step-", 6) == 0)
+        return error_set(ret_error,
+                         "%s: no checkpoint here; a job's folder is meant, with --step N for one "
+                         "checkpoint: %.*s --step %" PRIu64,
+                         url, (int)(slash - url), url, (uint64_t)strtoull(slash + 6, NULL, 10));
     return error_set(ret_error, "%s: no checkpoint here; is it the job's checkpoint folder?",
                      store_url(store));
 }
@@ -66,8 +72,9 @@ static bool check_step(const struct ckpt_arguments *arguments, uint64_t step, bo
                                         (int)manifest.piece_count, "bytes",
                                         (json_int_t)total_bytes(&manifest), "error", error.text));
     else
-        printf("step %-8" PRIu64 " %-9s %4u files %14" PRIu64 " bytes%s%s\n", step, word,
-               manifest.file_count, total_bytes(&manifest), sound ? "" : "  ", error.text);
+        printf("step %-8" PRIu64 " %-9s %4u %-5s %14" PRIu64 " bytes%s%s\n", step, word,
+               manifest.file_count, manifest.file_count == 1 ? "file" : "files",
+               total_bytes(&manifest), sound ? "" : "  ", error.text);
     ckpt_manifest_free(&manifest);
     return sound;
 }
@@ -134,9 +141,10 @@ static json_t *tensor_row(const struct ckpt_manifest *manifest, const struct ckp
 
 static void show_text(const struct ckpt_manifest *manifest)
 {
-    printf("step %" PRIu64 " of %" PRIu64 ", %u slots of %u samples, %u files, %" PRIu64 " bytes\n",
+    printf("step %" PRIu64 " of %" PRIu64 ", %u slots of %u samples, %u file%s, %" PRIu64
+           " bytes\n",
            manifest->step, manifest->steps, manifest->slots, manifest->samples_per_slot,
-           manifest->file_count, total_bytes(manifest));
+           manifest->file_count, manifest->file_count == 1 ? "" : "s", total_bytes(manifest));
     printf("identity %016" PRIx64 "%s, model %016" PRIx64 "\n", manifest->identity,
            manifest->identity == 0 ? " (the program gave none)" : "", manifest->model);
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {

@@ -207,8 +207,8 @@ static enum ckpt_load_result try_step(struct store *store, uint64_t step, const 
     if (foreign && !*said_foreign)
         fprintf(stderr,
                 "%s/step-%06" PRIu64 ": skipped, a checkpoint of another run (%s); give the "
-                "options and data it was made with, or use another checkpoint folder, or remove "
-                "it\n",
+                "options and data it was made with, or use another checkpoint folder: this "
+                "run's checkpoints take the place of those of the same steps\n",
                 store_url(store), step, error.text);
     else if (!foreign && !loaded)
         fprintf(stderr, "%s; trying an older checkpoint\n", error.text);

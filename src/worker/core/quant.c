@@ -49,7 +49,7 @@ void quant_init(struct quant_sum *sum, const struct layout *layout, uint32_t slo
     at += aligned(blocks * 2);
     sum->peak = at;
     at += aligned(blocks);
-    sum->filled = at;
+    sum->adds = at;
     at += aligned(blocks);
     sum->page = (uint32_t *)(void *)at;
     at += aligned(blocks * QUANT_PAGES * 4);
@@ -59,7 +59,7 @@ void quant_init(struct quant_sum *sum, const struct layout *layout, uint32_t slo
 
 void quant_clear(struct quant_sum *sum)
 {
-    memset(sum->filled, 0, sum->layout->block_count);
+    memset(sum->adds, 0, sum->layout->block_count);
     memset(sum->pages, 0, sum->layout->block_count * sizeof *sum->pages);
     sum->pool_used = 0;
 }
@@ -138,7 +138,7 @@ static void add_slowly(struct quant_sum *sum, uint32_t block, const struct block
     struct quant_flow flow;
     float inverse = inverse_of(of);
     make_terms(sum, block, of, x, inverse, terms);
-    if (sum->filled[block] == 0) memset(word, 0, of->count * sizeof *word);
+    if (sum->adds[block] == 0) memset(word, 0, of->count * sizeof *word);
     flow = quant_kernel_join(sum->isa, word, word, terms, of->count);
     if (flow.overflow) carry(sum, block, of, terms);
     sum->check[block] = flow.check;
@@ -165,7 +165,7 @@ static void add_block(struct quant_sum *sum, uint32_t block, const struct block 
 {
     float finite[LAYOUT_BLOCK_ELEMENTS];
     uint32_t bits = quant_kernel_peak(sum->isa, x, of->count);
-    if (sum->filled[block] == 0) sum->peak[block] = 0;
+    if (sum->adds[block] == 0) sum->peak[block] = 0;
     if (bits >= INFINITE) {
         bits = note_specials(sum, block, x, of->count, finite);
         x = finite;
@@ -178,7 +178,7 @@ static void add_block(struct quant_sum *sum, uint32_t block, const struct block 
     int32_t *word = sum->word + of->at;
     if (level > LEVEL_WORD) {
         add_slowly(sum, block, of, x);
-    } else if (sum->filled[block] == 0) {
+    } else if (sum->adds[block] == 0) {
         sum->check[block] = quant_kernel_set(sum->isa, word, x, inverse, of->count).check;
     } else if (level != LEVEL_ZERO) {
         struct quant_flow flow = quant_kernel_add(sum->isa, word, x, inverse, of->count);
@@ -189,7 +189,7 @@ static void add_block(struct quant_sum *sum, uint32_t block, const struct block 
             carry(sum, block, of, terms);
         }
     }
-    sum->filled[block] = 1;
+    sum->adds[block] = QUANT_ADDS_MANY;
     if (level == LEVEL_ZERO || level_new > of->fine) return;
     int32_t *low = (int32_t *)(void *)quant_page(sum, block, QUANT_PAGE_LOW);
     quant_kernel_low(sum->isa, low, x, inverse, of->count);
@@ -200,11 +200,11 @@ static void add_plainly(struct quant_sum *sum, uint32_t block, const struct bloc
                         const float *x)
 {
     float *word = (float *)(void *)(sum->word + of->at);
-    if (sum->filled[block] == 0)
+    if (sum->adds[block] == 0)
         memcpy(word, x, of->count * sizeof *word);
     else
         quant_kernel_plain_join(sum->isa, word, word, x, of->count);
-    sum->filled[block] = 1;
+    sum->adds[block] = QUANT_ADDS_MANY;
     sum->peak[block] = 0;
     sum->check[block] = 0;
 }
@@ -228,7 +228,7 @@ void quant_add(struct quant_sum *sum, const int16_t *scale, const float *x, uint
 
 struct quant_part quant_part_of(const struct quant_sum *sum, uint32_t block)
 {
-    ASSERT(sum->filled[block] != 0);
+    ASSERT(sum->adds[block] != 0);
     return (struct quant_part){.word = sum->word + sum->layout->start[block],
                                .pages = sum->pages[block],
                                .peak = sum->peak[block],
@@ -340,7 +340,7 @@ uint32_t quant_join(struct quant_sum *sum, uint32_t block, int16_t scale,
                   pages_kept(&of, b->pages, level_of(&of, b->peak), level));
         if (flow.overflow && level > of.fine) carry(sum, block, &of, b->word);
     }
-    sum->filled[block] = 1;
+    sum->adds[block] = QUANT_ADDS_MANY;
     sum->peak[block] = peak;
     sum->check[block] = flow.check;
     return flow.check;

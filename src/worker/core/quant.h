@@ -52,6 +52,7 @@ enum {
     QUANT_SCALE_MIN = -96,         /* e = -127: 2^-e is a float, 2^(e-22) the smallest denormal */
     QUANT_SCALE_MAX = 128,         /* e = 97: no float32 is too large for a word */
     QUANT_LEVEL_DEEP = 8,
+    QUANT_ADDS_MANY = 255,
 
     QUANT_DIGITS = 10,       /* pages of int64 per element, see quant_exact.h */
     QUANT_PAGE_LOW = 10,     /* ORDER: after the digits. int32 per element */
@@ -66,7 +67,7 @@ enum {
     QUANT_NEGATIVE_INF = 4,
 };
 
-/* One accumulator over a layout. A block's other arrays hold something only while filled. */
+/* One accumulator over a layout. A block's other arrays hold something only once it has adds. */
 struct quant_sum {
     const struct layout *layout;
     enum quant_isa isa;
@@ -77,10 +78,10 @@ struct quant_sum {
     int32_t *word;   /* [elements] */
     uint32_t *check; /* [blocks] sum of the block's words modulo 2^32 */
     uint16_t *pages; /* [blocks] bit k: page k is there */
-    uint8_t *peak; /* [blocks] 0: all zero; else the float32 exponent field of M, denormals as 1 */
-    uint8_t *filled;    /* [blocks] 0: nothing was added yet */
-    uint32_t *page;     /* [blocks][QUANT_PAGES] which page of the pool */
-    uint8_t *pool;      /* [blocks * QUANT_PAGES] pages */
+    uint8_t *peak;  /* [blocks] 0: all zero; else the float32 exponent field of M, denormals as 1 */
+    uint8_t *adds;  /* [blocks] slots added; 0: none yet, QUANT_ADDS_MANY: who knows, any words */
+    uint32_t *page; /* [blocks][QUANT_PAGES] which page of the pool */
+    uint8_t *pool;  /* [blocks * QUANT_PAGES] pages */
     uint64_t pool_used; /* pages handed out; they come back at quant_clear() of everything */
 };
 
@@ -113,7 +114,7 @@ void quant_clear(struct quant_sum *sum);
 void quant_add(struct quant_sum *sum, const int16_t *scale, const float *x, uint32_t first,
                uint32_t end);
 
-/* The block of an accumulator as a part; it must be filled. */
+/* The block of an accumulator as a part; it must have adds. */
 struct quant_part quant_part_of(const struct quant_sum *sum, uint32_t block);
 /* Pages of a part one after another, as `packed` wants them. Returns the length. */
 size_t quant_write_pages(const struct quant_part *part, uint64_t count, uint8_t *bytes);

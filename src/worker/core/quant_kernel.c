@@ -19,6 +19,13 @@ static inline void add_word(int32_t *ret, uint32_t a, uint32_t b, struct quant_f
     *ret = (int32_t)sum;
 }
 
+/* One addition more cannot overflow: each is at most 2^level, and the level is above 0. */
+static inline bool adds_fit(const struct block *of, uint8_t adds, uint8_t peak)
+{
+    if (adds == QUANT_ADDS_MANY) return false;
+    return (uint64_t)(adds + 1) << level_of(of, peak) < UINT64_C(0x80000000);
+}
+
 /* What an addition to a block with peak `old` may leave as it is: see quant_kernel_run(). Zeros are
  * usual only as the first of all. */
 static inline bool is_usual(const struct block *of, uint32_t bits, uint8_t old)

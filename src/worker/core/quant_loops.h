@@ -47,13 +47,13 @@ TARGET INLINE void LOOP(set_vector)(int32_t *word, const float *x, float inverse
 
 /* Signed overflow: the sum is below the old word although the term is not negative, or not below it
  * although the term is. */
-TARGET INLINE void LOOP(add_vector)(int32_t *word, const float *x, float inverse,
+TARGET INLINE void LOOP(add_vector)(int32_t *word, const float *x, float inverse, bool checked,
                                     struct LOOP(tally) * tally)
 {
     VF value = *(const VF *)(const void *)x;
     VU term = (VU)ROUND(value * inverse), old = *(const VU *)(const void *)word, sum = old + term;
     tally->most = MAX(tally->most, (VI)value & INT32_C(0x7fffffff));
-    tally->over |= (VU)((VI)old > (VI)sum) ^ term;
+    if (checked) tally->over |= (VU)((VI)old > (VI)sum) ^ term;
     tally->check += sum;
     *(VU *)(void *)word = sum;
 }
@@ -85,18 +85,16 @@ TARGET static struct quant_flow LOOP(set)(int32_t *word, const float *x, float i
     return flow;
 }
 
-TARGET static struct quant_flow LOOP(add)(int32_t *word, const float *x, float inverse,
-                                          uint64_t count)
+TARGET INLINE struct quant_flow LOOP(add_all)(int32_t *word, const float *x, float inverse,
+                                              uint64_t count, bool checked)
 {
     struct LOOP(tally) tally = {{0}, {0}, {0}};
     uint64_t i = 0;
-    for (; i + 4 * LANES <= count; i += 4 * LANES) {
-        LOOP(add_vector)(word + i, x + i, inverse, &tally);
-        LOOP(add_vector)(word + i + LANES, x + i + LANES, inverse, &tally);
-        LOOP(add_vector)(word + i + 2 * LANES, x + i + 2 * LANES, inverse, &tally);
-        LOOP(add_vector)(word + i + 3 * LANES, x + i + 3 * LANES, inverse, &tally);
-    }
-    for (; i + LANES <= count; i += LANES) LOOP(add_vector)(word + i, x + i, inverse, &tally);
+    for (; i + 4 * LANES <= count; i += 4 * LANES)
+        for (uint64_t k = i; k < i + 4 * LANES; k += LANES)
+            LOOP(add_vector)(word + k, x + k, inverse, checked, &tally);
+    for (; i + LANES <= count; i += LANES)
+        LOOP(add_vector)(word + i, x + i, inverse, checked, &tally);
     struct quant_flow flow = LOOP(flow_of)(&tally);
     for (; i < count; i++) {
         uint32_t bits = bits_of(x[i]) & SIGNLESS;
@@ -104,6 +102,19 @@ TARGET static struct quant_flow LOOP(add)(int32_t *word, const float *x, float i
         add_word(&word[i], (uint32_t)word[i], (uint32_t)quant_round(x[i] * inverse), &flow);
     }
     return flow;
+}
+
+TARGET static struct quant_flow LOOP(add)(int32_t *word, const float *x, float inverse,
+                                          uint64_t count)
+{
+    return LOOP(add_all)(word, x, inverse, count, true);
+}
+
+/* Where nothing can overflow. */
+TARGET static struct quant_flow LOOP(add_free)(int32_t *word, const float *x, float inverse,
+                                               uint64_t count)
+{
+    return LOOP(add_all)(word, x, inverse, count, false);
 }
 
 TARGET static void LOOP(undo)(int32_t *word, const float *x, float inverse, uint64_t count)
@@ -121,21 +132,29 @@ TARGET static uint32_t LOOP(run)(struct quant_sum *sum, const int16_t *scale, co
     *ret_overflow = false;
     for (uint32_t b = first; b < end; b++) {
         struct block of = block_of(sum, b, scale[b]);
-        uint8_t old = sum->filled[b] == 0 ? 0 : sum->peak[b];
+        uint8_t adds = sum->adds[b], old = adds == 0 ? 0 : sum->peak[b];
         if (sum->pages[b] != 0 || (old != 0 && level_of(&of, old) <= of.fine)) return b;
+        const float *from = x + of.at;
         float inverse = inverse_of(&of);
         int32_t *word = sum->word + of.at;
-        struct quant_flow flow = old == 0 ? LOOP(set)(word, x + of.at, inverse, of.count)
-                                          : LOOP(add)(word, x + of.at, inverse, of.count);
+        bool fits = old != 0 && adds_fit(&of, adds, old);
+        struct quant_flow flow = old == 0 ? LOOP(set)(word, from, inverse, of.count)
+                                 : fits   ? LOOP(add_free)(word, from, inverse, of.count)
+                                          : LOOP(add)(word, from, inverse, of.count);
         if (!is_usual(&of, flow.peak, old)) {
-            if (sum->filled[b] != 0) LOOP(undo)(word, x + of.at, inverse, of.count);
+            if (adds != 0) LOOP(undo)(word, from, inverse, of.count);
             return b;
         }
         uint8_t peak = peak_byte(flow.peak);
+        if (fits && peak > old && !adds_fit(&of, adds, peak)) {
+            LOOP(undo)(word, from, inverse, of.count);
+            flow = LOOP(add)(word, from, inverse, of.count);
+            fits = false;
+        }
         if (peak >= old) sum->peak[b] = peak;
         sum->check[b] = flow.check;
-        sum->filled[b] = 1;
-        *ret_overflow = old != 0 && flow.overflow;
+        sum->adds[b] = old == 0 ? 1 : fits ? (uint8_t)(adds + 1) : QUANT_ADDS_MANY;
+        *ret_overflow = flow.overflow;
         if (*ret_overflow) return b;
     }
     return end;

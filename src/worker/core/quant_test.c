@@ -224,7 +224,7 @@ static void join_sums(struct quant_sum *into, const struct quant_sum *from)
         theirs.sum = NULL;
         theirs.packed = bytes + 1;
         theirs.count = count;
-        if (into->filled[b] == 0) {
+        if (into->adds[b] == 0) {
             (void)quant_join(into, b, w.scale[b], &theirs, NULL);
             assert_int_equal(into->check[b], from->check[b]);
             continue;

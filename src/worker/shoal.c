@@ -13,6 +13,7 @@
 #include "worker/saver.h"
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,9 +300,19 @@ static bool start(struct shoal *shoal, const struct shoal_options *options, stru
     return true;
 }
 
+/* A limit on the size of files (ulimit -f) is to fail a checkpoint with its reason: by default its
+ * signal ends the program. */
+static void outlive_file_limit(void)
+{
+    struct sigaction set;
+    if (sigaction(SIGXFSZ, NULL, &set) == 0 && set.sa_handler == SIG_DFL)
+        (void)signal(SIGXFSZ, SIG_IGN); /* cannot fail: the signal is a known one */
+}
+
 struct shoal *shoal_join(const struct shoal_options *options, char *ret_error, size_t error_bytes)
 {
     struct error error = {.text = "out of memory for the job"};
+    outlive_file_limit();
     host_watch(); /* before the program puts its own handler on top */
     struct shoal *shoal = mem_zalloc(1, sizeof *shoal);
     if (shoal != NULL && start(shoal, options, &error)) return shoal;

@@ -13,9 +13,9 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "median.h"
-#include "worker/ckpt_read.h"
-#include "worker/ckpt_store.h"
-#include "worker/saver.h"
+#include "worker/ckpt/ckpt_read.h"
+#include "worker/ckpt/ckpt_store.h"
+#include "worker/ckpt/saver.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

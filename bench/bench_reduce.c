@@ -11,8 +11,8 @@
  */
 #include "median.h"
 #include "reduce_rank.h"
-#include "worker/link_shm.h"
-#include "worker/link_tcp.h"
+#include "worker/link/link_shm.h"
+#include "worker/link/link_tcp.h"
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
 #ifndef SHOAL_BENCH_REDUCE_RANK_H
 #define SHOAL_BENCH_REDUCE_RANK_H
 
-#include "worker/flow.h"
+#include "worker/link/flow.h"
 
 enum reduce_form { REDUCE_PLAIN, REDUCE_EXACT, REDUCE_FORMS };
 

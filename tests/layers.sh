@@ -10,18 +10,21 @@ allowed() { # allowed FOLDER -> the folders, or single headers, its files may in
     codec) echo "codec core base" ;;
     sim) echo "sim core codec base" ;;
     worker/core) echo "worker/core core/assert.h" ;;
-    worker) echo "worker worker/core base core/assert.h" ;;
+    worker/store) echo "worker/store base core/assert.h" ;;
+    worker/link) echo "worker/link worker/core base core/assert.h" ;;
+    worker/ckpt) echo "worker/ckpt worker/store worker/core worker/job.h base core/assert.h" ;;
+    worker) echo "worker worker/core worker/store worker/link worker/ckpt base core/assert.h" ;;
     driver) echo "driver codec core base worker/status.h" ;;
     agent) echo "agent codec core base worker/status.h worker/host.h worker/protocol.h" ;;
     server) echo "server driver codec core base" ;;
-    cli) echo "cli base core/assert.h server/server.h agent/agent.h sim/sim.h worker/ckpt_main.h" ;;
+    cli) echo "cli base core/assert.h server/server.h agent/agent.h sim/sim.h worker/ckpt/ckpt_main.h" ;;
     *) echo "" ;;
     esac
 }
 
 folder_of() { # src/worker/core/x.c -> worker/core, src/cli/x.c -> cli
     case $1 in
-    src/worker/core/*) echo worker/core ;;
+    src/worker/*/*) echo "worker/$(echo "$1" | cut -d/ -f3)" ;;
     *) echo "$1" | cut -d/ -f2 ;;
     esac
 }

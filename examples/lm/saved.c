@@ -1,8 +1,8 @@
 #include "saved.h"
 #include "base/mem.h"
 #include "trainer.h"
-#include "worker/ckpt_read.h"
-#include "worker/ckpt_store.h"
+#include "worker/ckpt/ckpt_read.h"
+#include "worker/ckpt/ckpt_store.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "cli/verbs.h"
 #include "server/server.h"
 #include "sim/sim.h"
-#include "worker/ckpt_main.h"
+#include "worker/ckpt/ckpt_main.h"
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>

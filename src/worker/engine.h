@@ -8,7 +8,7 @@
 #ifndef SHOAL_WORKER_ENGINE_H
 #define SHOAL_WORKER_ENGINE_H
 
-#include "worker/ckpt_image.h"
+#include "worker/ckpt/ckpt_image.h"
 #include "worker/core/member.h"
 #include "worker/job.h"
 #include "worker/net.h"

@@ -10,7 +10,7 @@
 #ifndef SHOAL_WORKER_MOMENTS_H
 #define SHOAL_WORKER_MOMENTS_H
 
-#include "worker/ckpt_image.h"
+#include "worker/ckpt/ckpt_image.h"
 #include "worker/core/member.h"
 #include "worker/job.h"
 

@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "worker/link/net_links.h"
 #include "worker/net_conn.h"
-#include "worker/net_links.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

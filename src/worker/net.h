@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "worker/core/member.h"
-#include "worker/link_door.h"
+#include "worker/link/link_door.h"
 #include <pthread.h>
 
 enum { NET_CONNECTIONS_MAX = 2 * GROUP_PEERS_MAX, NET_ADDRESS_BYTES = 64 };

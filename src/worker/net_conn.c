@@ -1,7 +1,7 @@
 #include "worker/net_conn.h"
 #include "base/mem.h"
 #include "core/assert.h"
-#include "worker/token.h"
+#include "worker/link/token.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>

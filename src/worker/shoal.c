@@ -2,7 +2,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/assert.h"
-#include "worker/ckpt_store.h"
+#include "worker/ckpt/ckpt_store.h"
+#include "worker/ckpt/saver.h"
 #include "worker/core/quant_isa.h"
 #include "worker/engine.h"
 #include "worker/host.h"
@@ -10,7 +11,6 @@
 #include "worker/moments.h"
 #include "worker/pages.h"
 #include "worker/protocol.h"
-#include "worker/saver.h"
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* What parses must print and parse again. */
 #include "base/mem.h"
-#include "worker/ckpt_manifest.h"
+#include "worker/ckpt/ckpt_manifest.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);

@@ -1,6 +1,6 @@
 /* What strangers may send before they have proven anything: a hello, or a knock at the door. */
 #include "worker/core/wire.h"
-#include "worker/link_knock.h"
+#include "worker/link/link_knock.h"
 #include <stdlib.h>
 #include <string.h>
 

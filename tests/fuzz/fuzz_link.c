@@ -1,7 +1,7 @@
 /* A peer that sends anything over a link. First byte even: bytes of a TCP stream. Odd: the shared
  * memory of a ring as the other side might leave it: its head, its tail, then what lies in it. */
-#include "worker/link_shm.h"
-#include "worker/link_testing.h"
+#include "worker/link/link_shm.h"
+#include "worker/link/link_testing.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* Answers of S3 and credentials files: any bytes are read without harm. */
-#include "worker/s3_keys.h"
-#include "worker/s3_xml.h"
+#include "worker/store/s3_keys.h"
+#include "worker/store/s3_xml.h"
 #include <stdlib.h>
 #include <string.h>
 

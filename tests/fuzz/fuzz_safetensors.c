@@ -1,6 +1,6 @@
 /* Headers of shards come from disks that may lie: what parses is written again as it was. */
 #include "base/mem.h"
-#include "worker/safetensors.h"
+#include "worker/ckpt/safetensors.h"
 #include <stdlib.h>
 #include <string.h>
 

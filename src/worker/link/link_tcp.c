@@ -1,0 +1,68 @@
+#include "worker/link/link_tcp.h"
+#include "worker/link/link_stream.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static bool means_later(int why)
+{
+    return why == EAGAIN || why == EWOULDBLOCK || why == ENOBUFS;
+}
+
+static ssize_t tcp_write(int fd, void *ssl, const struct iovec *piece, int piece_count)
+{
+    (void)ssl; /* in the clear */
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)piece,
+                             .msg_iovlen = (size_t)piece_count};
+    ssize_t sent;
+    do {
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0) return means_later(errno) ? 0 : -1;
+    return sent;
+}
+
+static ssize_t tcp_read(int fd, void *ssl, void *bytes, size_t count)
+{
+    (void)ssl; /* in the clear */
+    ssize_t got;
+    do {
+        got = recv(fd, bytes, count, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) return means_later(errno) ? 0 : -1;
+    return got == 0 ? -1 : got;
+}
+
+static void tcp_close(int fd, void *ssl)
+{
+    (void)ssl;       /* in the clear */
+    (void)close(fd); /* what was not sent is of no use to anybody now */
+}
+
+static const struct stream_io TCP_IO = {tcp_write, tcp_read, tcp_close};
+
+static const struct link_ops TCP_OPS = {
+    .kind = LINK_TCP,
+    .name = "tcp",
+    .send = link_stream_send,
+    .clear = link_stream_clear,
+    .flush = link_stream_flush,
+    .make_void = link_stream_void,
+    .receive = link_stream_receive,
+    .release = link_stream_release,
+    .has_input = link_stream_has_input,
+    .arm = link_stream_arm,
+    .disarm = link_stream_disarm,
+    .descriptors = link_stream_descriptors,
+    .close = link_stream_close,
+};
+
+struct link *link_tcp_open(const int *fd, uint32_t count)
+{
+    int on = 1;
+    for (uint32_t i = 0; i < count; i++)
+        (void)setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without */
+    return link_stream_open(&TCP_OPS, &TCP_IO, fd, NULL, count);
+}

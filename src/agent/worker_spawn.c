@@ -76,8 +76,8 @@ static bool make_environment(struct environment *env, const struct reply_worker 
     put_text(env, "SHOAL_CHECKPOINT_DIR", wanted->checkpoint_dir);
     if (wanted->checkpoint_every == UINT32_MAX)
         put_text(env, "SHOAL_CHECKPOINT_EVERY", "auto");
-    else
-        if (wanted->checkpoint_every > 0) /* else the job's own folder, if it has one, is for it to say */
+    else if (wanted->checkpoint_every >
+             0) /* else the job's own folder, if it has one, is for it to say */
         put_number(env, "SHOAL_CHECKPOINT_EVERY", wanted->checkpoint_every);
     put_text(env, "SHOAL_DEVICE_MODEL", place->model);
     put_text(env, "SHOAL_ZONE", place->zone);

@@ -8,7 +8,8 @@
 #include <time.h>
 
 enum { SLOT_ADDED = UINT16_MAX };
-static_assert((int)LAYOUT_BLOCK_ELEMENTS < (int)SLOT_ADDED, "a block's elements are counted below the mark");
+static_assert((int)LAYOUT_BLOCK_ELEMENTS < (int)SLOT_ADDED,
+              "a block's elements are counted below the mark");
 
 void slot_start(struct shoal *shoal)
 {

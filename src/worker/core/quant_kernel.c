@@ -222,12 +222,6 @@ void quant_kernel_low(enum quant_isa isa, int32_t *ret_low, const float *x, floa
     DISPATCH(isa, low, ret_low, x, inverse, count)
 }
 
-void quant_kernel_undo(enum quant_isa isa, int32_t *word, const float *x, float inverse,
-                       uint64_t count)
-{
-    DISPATCH(isa, undo, word, x, inverse, count)
-}
-
 void quant_kernel_plain_join(enum quant_isa isa, float *ret, const float *a, const float *b,
                              uint64_t count)
 {

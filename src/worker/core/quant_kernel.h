@@ -44,14 +44,11 @@ static inline int32_t quant_round(float value)
 /* Largest |x| as float32 bits; NaN and Inf are above all others. */
 uint32_t quant_kernel_peak(enum quant_isa isa, const float *x, uint64_t count);
 
-/* word = round(x * inverse), or word += it. Needs |x * inverse| < 2^31 for all x; after an addition
- * that turns out not to have been so (peak), undo brings the words back. */
+/* word = round(x * inverse), or word += it. Needs |x * inverse| < 2^31 for all x. */
 struct quant_flow quant_kernel_set(enum quant_isa isa, int32_t *word, const float *x, float inverse,
                                    uint64_t count);
 struct quant_flow quant_kernel_add(enum quant_isa isa, int32_t *word, const float *x, float inverse,
                                    uint64_t count);
-void quant_kernel_undo(enum quant_isa isa, int32_t *word, const float *x, float inverse,
-                       uint64_t count);
 
 /* Adds blocks [first, end) of x in one pass each, as long as they are usual: without pages, at a
  * usual level or zero before, at a usual level or zero after. Returns the first block that is not

@@ -119,12 +119,14 @@ static void write_place(struct wire_cursor *cursor, const struct wire_place *pla
     wire_write_u32(cursor, place->forced);
 }
 
-/* Zones are printed: nothing but what can be printed, and an end. */
+/* Zones are printed and compared: nothing but what can be printed, then zeros to the end. */
 static bool zone_is_sound(const char zone[WIRE_ZONE_BYTES])
 {
     uint32_t i = 0;
     while (i < WIRE_ZONE_BYTES && zone[i] > 0x20 && zone[i] < 0x7f) i++;
-    return i < WIRE_ZONE_BYTES && zone[i] == '\0';
+    if (i == WIRE_ZONE_BYTES) return false;
+    while (i < WIRE_ZONE_BYTES && zone[i] == '\0') i++;
+    return i == WIRE_ZONE_BYTES;
 }
 
 static bool read_place(struct wire_cursor *cursor, struct wire_place *ret_place)

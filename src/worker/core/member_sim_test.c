@@ -427,7 +427,8 @@ static void serve(struct world *w, uint32_t index)
         node->slot_dropped = false;
         int64_t us = want == MEMBER_WANT_COMPUTE ? node->slot_us / 2 + below(w, node->slot_us)
                                                  : 50 + below(w, 3000);
-        if (w->sticky && !w->calm && want == MEMBER_WANT_COMPUTE && below(w, 60) == 0) {
+        bool troubled = !w->calm && w->now_us <= TROUBLE_US; /* a quiet world is never told calm */
+        if (w->sticky && troubled && want == MEMBER_WANT_COMPUTE && below(w, 60) == 0) {
             us += 1000000 + below(w, 9000000);
             w->stuck++;
         }

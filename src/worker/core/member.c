@@ -186,8 +186,12 @@ static void speak(struct member *m)
 {
     uint64_t speaker = member_speaker(m);
     if (speaker == m->speaker) return;
+    bool lost = m->speaker != 0 && member_status_of(m, m->speaker) == NULL;
     m->speaker = speaker;
-    if (speaker == m->config.id) member_repeat_log(m, m->config.log_max);
+    if (speaker == m->config.id)
+        member_repeat_log(m, m->config.log_max);
+    else if (lost) /* the new one may have come too late to know them */
+        member_repeat_log(m, MEMBER_REPEAT_MAX);
 }
 
 /* From who is seen to lead; or taken by it: a sync may make another lead before all have taken it. */

@@ -167,8 +167,9 @@ struct member {
     struct member_commit commit; /* being applied */
     /* The speaker hands each commit over as it comes; the others keep theirs in config.log until
      * they are told that they are stored (member_told). A new speaker hands over all that is not,
-     * since the last reports of the one before may have died with its node. If a step stays missing
-     * all the same (the new speaker came too late to know it), everybody who knows it tells it. */
+     * since the last reports of the one before may have died with its node; so do all others at
+     * once, the newest MEMBER_REPEAT_MAX, for the new one may have come too late to know them. If a
+     * step stays missing all the same, everybody who knows it tells it. */
     uint64_t told;              /* all steps below are stored, so far as we heard */
     int64_t told_us;            /* since when it has stood there */
     bool gap_filled;            /* for this value of `told` */

@@ -337,7 +337,7 @@ static void lose_reports(struct world *w, uint32_t dying)
 {
     for (uint32_t step = 0; step < w->steps; step++) {
         if (w->now_us - w->report_us[step][dying] < REPORT_US) w->report_us[step][dying] = 0;
-        w->commit_us[step][dying] = 0; /* what it alone knew is gone */
+        if (w->now_us - w->commit_us[step][dying] < REPORT_US) w->commit_us[step][dying] = 0;
     }
 }
 
@@ -355,7 +355,7 @@ static uint64_t first_not_stored(struct world *w)
     return w->stored;
 }
 
-/* A step that only nodes saw that crashed may go untold; all others must be told. */
+/* A step that only nodes saw that crashed at once may go untold; all others must be told. */
 static bool is_told(const struct world *w, uint32_t step)
 {
     bool seen = false;

@@ -12,6 +12,7 @@
  *            and no older than the newest checkpoint that was reported written.
  */
 #include "base/mem.h"
+#include "base/splitmix.h"
 #include "worker/ckpt/ckpt_image.h"
 #include "worker/ckpt/ckpt_read.h"
 #include "worker/ckpt/ckpt_store.h"
@@ -49,10 +50,7 @@ static uint64_t seed_now, point_now;
 
 static uint64_t draw(struct world *w, uint64_t below)
 {
-    uint64_t word = w->random += UINT64_C(0x9e3779b97f4a7c15);
-    word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (word ^ (word >> 31)) % below;
+    return splitmix_next(&w->random) % below;
 }
 
 static void set_up(struct world *w, uint64_t seed)

@@ -4,6 +4,7 @@
  *     worker_ckpt_reshard_test [ROUNDS]     60 without an argument
  */
 #include "base/mem.h"
+#include "base/splitmix.h"
 #include "worker/ckpt/ckpt_image.h"
 #include "worker/ckpt/ckpt_read.h"
 #include "worker/ckpt/ckpt_store.h"
@@ -32,10 +33,7 @@ static uint64_t rounds = 60;
 
 static uint64_t below(uint64_t end)
 {
-    uint64_t word = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (word ^ (word >> 31)) % end;
+    return splitmix_next(&random_state) % end;
 }
 
 static void shape_tensor(struct ckpt_tensor *tensor, uint32_t index, bool large)

@@ -9,6 +9,7 @@
  * Controls with nothing wrong (unequal speeds, short pauses, everybody slower, slots that move) are
  * right when nobody is named.
  */
+#include "base/splitmix.h"
 #include "worker/core/diagnose.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,11 +110,7 @@ struct world {
 
 static uint64_t draw(struct world *w, uint64_t below)
 {
-    w->random += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = w->random;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % below;
+    return splitmix_next(&w->random) % below;
 }
 
 static int64_t between(struct world *w, int64_t low, int64_t high)

@@ -197,11 +197,6 @@ void exchange_ready(struct exchange *x, const struct slot_set *own_slots)
     exchange_blocks_ready(x, 0, x->layout->block_count);
 }
 
-bool exchange_holds(const struct exchange *x, const struct exchange_message *message)
-{
-    return x->begun && wire_tag_compare(&x->tag, &message->tag) == 0;
-}
-
 bool exchange_owns(const struct exchange *x, uint32_t member)
 {
     return x->chunk[member].piece < x->chunk[member].piece_end;

@@ -42,12 +42,10 @@
  *            empty.
  *            Messages of one pair must arrive in the order given, each once. None is given again:
  *            a link that loses one must report the member as down.
- *            The spans point into live arrays (and into `extra` of the message itself): copy or
- *            send them, then ask exchange_holds() under the machine's lock. While it holds, what
- *            was sent is consistent. If it does not, the turn has changed meanwhile, own sums may
- *            have been written to, and the message must not reach exchange_take(): a ring does not
- *            publish it, a stream sends a mark behind the payload (valid or not) and the receiver
- *            drops it. This is the price of not copying.
+ *            The spans point into live arrays (and into `extra` of the message itself), which stay
+ *            as they are until the turn changes (exchange_begin(), exchange_abort()). Then, under
+ *            the same lock, whoever moves messages makes what is half sent void (link_void()): the
+ *            receiver drops it, it never reaches exchange_take(). The price of not copying.
  *            Several messages to one member may be under way; each needs its own struct.
  */
 #ifndef SHOAL_WORKER_CORE_EXCHANGE_H
@@ -136,8 +134,6 @@ size_t exchange_copy(const struct exchange_message *message, uint8_t *bytes);
 /* The last four bytes of a header are a sum of the others: a damaged tag must not make a message look
  * like one of another turn, which is dropped in silence. For those who lay out messages themselves. */
 void exchange_seal(uint8_t header[EXCHANGE_HEADER_BYTES]);
-/* Are the bytes that the spans gave still what the message said? */
-bool exchange_holds(const struct exchange *x, const struct exchange_message *message);
 /* A message from member `from`. False: it breaks the rules, drop the peer. Old turns are fine. */
 bool exchange_take(struct exchange *x, uint32_t from, const uint8_t *header, const uint8_t *payload,
                    size_t count);

@@ -3,6 +3,7 @@
  *
  *     worker_liveness_test [NODE_HOURS]      for the false alarms; 800 unless given
  */
+#include "base/splitmix.h"
 #include "worker/core/liveness.h"
 #include "worker/core/member.h"
 #include <math.h>
@@ -22,10 +23,7 @@ static double node_hours = 800;
 
 static double draw(void) /* 0 < draw <= 1 */
 {
-    state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = (state ^ (state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return ((double)((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
+    return ((double)(splitmix_next(&state) >> 11) + 1) * 0x1p-53;
 }
 
 static int64_t delay_us(enum jitter jitter, uint64_t beat)

@@ -2,6 +2,7 @@
  * errors within the bound of quant.h. Two independent models: the formulas of quant.h evaluated in
  * 576-bit integers, so that a wrong rounding shows even where all splits agree with each other; and
  * the int64 design. */
+#include "base/splitmix.h"
 #include "worker/core/quant.h"
 #include "worker/core/quant_int64.h"
 #include "worker/core/quant_isa.h"
@@ -39,17 +40,9 @@ static enum quant_isa isa;
 
 static uint64_t random_state;
 
-static uint64_t random_next(void)
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static uint32_t random_below(uint32_t end)
 {
-    return (uint32_t)(random_next() % end);
+    return (uint32_t)(splitmix_next(&random_state) % end);
 }
 
 static float float_of(uint32_t bits)
@@ -68,7 +61,7 @@ static uint32_t bits_of(float value)
 
 static float uniform(void)
 {
-    return (float)((double)(random_next() >> 11) * 0x1p-53 * 2 - 1);
+    return (float)((double)(splitmix_next(&random_state) >> 11) * 0x1p-53 * 2 - 1);
 }
 
 /* A wide integer in units of 2^-208: limbs of 16 bits, not carried; slow and plain. */
@@ -154,8 +147,9 @@ static float draw(enum kind kind, uint32_t slot, uint32_t i)
     switch (kind) {
     case KIND_SAME: return uniform();
     case KIND_DECADES: return uniform() * powf(10, (float)random_below(12) - 9);
-    case KIND_ANY_BITS: return float_of((uint32_t)random_next());
-    case KIND_DENORMAL: return float_of((uint32_t)random_next() & UINT32_C(0x807fffff));
+    case KIND_ANY_BITS: return float_of((uint32_t)splitmix_next(&random_state));
+    case KIND_DENORMAL:
+        return float_of((uint32_t)splitmix_next(&random_state) & UINT32_C(0x807fffff));
     case KIND_ZEROS: return random_below(50) == 0 ? uniform() : 0;
     case KIND_HUGE: return uniform() * 3e38f;
     case KIND_ONE_SIGN: return fabsf(uniform()) + 0.5f;

@@ -8,6 +8,7 @@
  *             own domains, in sum and in nearly all plans where zones forbid some moves.
  * Reproduce   worker_shard_test SEED
  */
+#include "base/splitmix.h"
 #include "worker/core/shard.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,11 +30,7 @@ static uint64_t first_seed = 1, seed_count = 20;
 
 static uint32_t below(struct crowd *c, uint32_t end)
 {
-    c->random += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = c->random;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) % end);
+    return (uint32_t)(splitmix_next(&c->random) % end);
 }
 
 static struct shard_member somebody(struct crowd *c, uint32_t zones, bool alike)

@@ -168,7 +168,7 @@ static void note_streams(struct flow *flow)
 {
     flow->has_streams = false;
     for (uint32_t i = 0; i < flow->peer_count; i++)
-        if (flow->peer[i]->link->ops->kind != LINK_SHM) flow->has_streams = true;
+        if (flow->peer[i]->link->kind != LINK_SHM) flow->has_streams = true;
 }
 
 bool flow_add(struct flow *flow, uint64_t peer, struct link *link)

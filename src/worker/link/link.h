@@ -13,9 +13,10 @@
  * Receiving  DONE gives one message, valid until link_release(), which must come before the next.
  *            Header at an 8-byte, payload at a 64-byte boundary.
  * Waiting    Nothing here blocks. A waiter may spin on link_has_input(), which also tells of new
- *            room for a message refused (false is no proof on tcp and tls: try link_receive()), then link_arm() and epoll on link_descriptors(),
- *            edge-triggered; link_disarm() afterwards. An armed link whose state changed meanwhile
- *            says so by returning false from link_arm().
+ *            room for a message refused (false is no proof on tcp and tls: try link_receive()),
+ *            then link_arm() and epoll on link_descriptors(), edge-triggered; link_disarm()
+ *            afterwards. An armed link whose state changed meanwhile says so by returning false
+ *            from link_arm().
  * Loss       A peer that dies closes its sockets: LINK_LOST, at once, also for shm, which keeps a
  *            socket beside its memory as doorbell and as sign of life. A message that breaks the
  *            form is LINK_LOST too. After LOST only link_close() may follow.
@@ -48,13 +49,12 @@ struct link_message {
 
 struct link {
     const struct link_ops *ops;
+    enum link_kind kind;
     uint32_t streams;                    /* messages that may be on their way at once */
     uint64_t sent_bytes, received_bytes; /* payloads */
 };
 
 struct link_ops {
-    enum link_kind kind;
-    const char *name;
     enum link_result (*send)(struct link *link, const uint8_t *header, size_t header_bytes,
                              const struct span *span, uint32_t span_count);
     enum link_result (*clear)(struct link *link); /* DONE: the next message may be made */

@@ -279,8 +279,6 @@ static void shm_close(struct link *link)
 }
 
 static const struct link_ops SHM_OPS = {
-    .kind = LINK_SHM,
-    .name = "shm",
     .send = shm_send,
     .clear = shm_flush,
     .flush = shm_flush,
@@ -320,6 +318,7 @@ struct link *link_shm_open(int socket, int memory, bool dials)
         return NULL;
     }
     shm->link.ops = &SHM_OPS;
+    shm->link.kind = LINK_SHM;
     shm->link.streams = 1;
     shm->socket = socket;
     shm->side = dials ? 0 : 1;

@@ -2,7 +2,10 @@
 #include "base/mem.h"
 #include "core/assert.h"
 #include <assert.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum {
     LINE = 64,
@@ -103,8 +106,8 @@ static void put_front(struct stream *stream, const uint8_t *header, size_t heade
     stream->piece[0] = (struct iovec){stream->front, count};
 }
 
-enum link_result link_stream_send(struct link *link, const uint8_t *header, size_t header_bytes,
-                                  const struct span *span, uint32_t span_count)
+static enum link_result stream_send(struct link *link, const uint8_t *header, size_t header_bytes,
+                                    const struct span *span, uint32_t span_count)
 {
     struct link_stream *all = (struct link_stream *)link;
     struct stream *stream = &all->stream[all->out];
@@ -131,13 +134,13 @@ enum link_result link_stream_send(struct link *link, const uint8_t *header, size
     return push(all, stream) == LINK_LOST ? LINK_LOST : LINK_DONE;
 }
 
-enum link_result link_stream_clear(struct link *link)
+static enum link_result stream_clear(struct link *link)
 {
     struct link_stream *all = (struct link_stream *)link;
     return all->lost ? LINK_LOST : push(all, &all->stream[all->out]);
 }
 
-enum link_result link_stream_flush(struct link *link)
+static enum link_result stream_flush(struct link *link)
 {
     struct link_stream *all = (struct link_stream *)link;
     enum link_result all_sent = LINK_DONE;
@@ -160,7 +163,7 @@ static void make_void(struct stream *stream)
         if (i > 0) stream->piece[i].iov_base = zeros;
 }
 
-void link_stream_void(struct link *link)
+static void stream_void(struct link *link)
 {
     struct link_stream *all = (struct link_stream *)link;
     for (uint32_t i = 0; i < all->count; i++) make_void(&all->stream[i]);
@@ -197,7 +200,7 @@ static void pass_on(struct link_stream *all, struct stream *stream, size_t bytes
     all->in = (all->in + 1) % all->count;
 }
 
-enum link_result link_stream_receive(struct link *link, struct link_message *ret_message)
+static enum link_result stream_receive(struct link *link, struct link_message *ret_message)
 {
     struct link_stream *all = (struct link_stream *)link;
     ASSERT(all->in_hand == 0);
@@ -228,7 +231,7 @@ enum link_result link_stream_receive(struct link *link, struct link_message *ret
     }
 }
 
-void link_stream_release(struct link *link)
+static void stream_release(struct link *link)
 {
     struct link_stream *all = (struct link_stream *)link;
     ASSERT(all->in_hand > 0);
@@ -236,24 +239,24 @@ void link_stream_release(struct link *link)
     all->in_hand = 0;
 }
 
-bool link_stream_has_input(const struct link *link)
+static bool stream_has_input(const struct link *link)
 {
     const struct link_stream *all = (const struct link_stream *)link;
     return all->stream[all->in].in_count > 0;
 }
 
 /* epoll's edges tell, once everything was tried until AGAIN. */
-bool link_stream_arm(struct link *link)
+static bool stream_arm(struct link *link)
 {
     return !((const struct link_stream *)link)->lost;
 }
 
-void link_stream_disarm(struct link *link)
+static void stream_disarm(struct link *link)
 {
     (void)link; /* nothing was changed */
 }
 
-uint32_t link_stream_descriptors(const struct link *link, int fd[LINK_STREAMS_MAX])
+static uint32_t stream_descriptors(const struct link *link, int fd[LINK_STREAMS_MAX])
 {
     const struct link_stream *all = (const struct link_stream *)link;
     for (uint32_t i = 0; i < all->count; i++) fd[i] = all->stream[i].fd;
@@ -266,25 +269,42 @@ static void free_buffers(struct link_stream *all)
     mem_free(all);
 }
 
-void link_stream_close(struct link *link)
+static void stream_close(struct link *link)
 {
     struct link_stream *all = (struct link_stream *)link;
     for (uint32_t i = 0; i < all->count; i++) all->io->close(all->stream[i].fd, all->stream[i].ssl);
     free_buffers(all);
 }
 
-struct link *link_stream_open(const struct link_ops *ops, const struct stream_io *io, const int *fd,
+static const struct link_ops OPS = {
+    .send = stream_send,
+    .clear = stream_clear,
+    .flush = stream_flush,
+    .make_void = stream_void,
+    .receive = stream_receive,
+    .release = stream_release,
+    .has_input = stream_has_input,
+    .arm = stream_arm,
+    .disarm = stream_disarm,
+    .descriptors = stream_descriptors,
+    .close = stream_close,
+};
+
+struct link *link_stream_open(enum link_kind kind, const struct stream_io *io, const int *fd,
                               void *const *ssl, uint32_t count)
 {
+    int on = 1;
     ASSERT(count > 0);
     ASSERT(count <= LINK_STREAMS_MAX);
     struct link_stream *all = mem_zalloc(1, sizeof *all + count * sizeof(struct stream));
     if (all == NULL) return NULL;
-    all->link.ops = ops;
+    all->link.ops = &OPS;
+    all->link.kind = kind;
     all->io = io;
     all->count = all->link.streams = count;
     for (uint32_t i = 0; i < count; i++) {
         struct stream *stream = &all->stream[i];
+        (void)setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without */
         stream->fd = fd[i];
         stream->ssl = ssl == NULL ? NULL : ssl[i];
         stream->in_block = mem_alloc(BUFFER_BYTES + LINE);

@@ -22,21 +22,7 @@ struct stream_io {
 
 /* Takes over the descriptors (connected, non-blocking) and the ssl objects (NULL for tcp).
  * NULL: out of memory; everything is left open. */
-struct link *link_stream_open(const struct link_ops *ops, const struct stream_io *io, const int *fd,
+struct link *link_stream_open(enum link_kind kind, const struct stream_io *io, const int *fd,
                               void *const *ssl, uint32_t count);
-
-/* For the operation tables of link_tcp.c and link_tls.c. */
-enum link_result link_stream_send(struct link *link, const uint8_t *header, size_t header_bytes,
-                                  const struct span *span, uint32_t span_count);
-enum link_result link_stream_clear(struct link *link);
-enum link_result link_stream_flush(struct link *link);
-void link_stream_void(struct link *link);
-enum link_result link_stream_receive(struct link *link, struct link_message *ret_message);
-void link_stream_release(struct link *link);
-bool link_stream_has_input(const struct link *link);
-bool link_stream_arm(struct link *link);
-void link_stream_disarm(struct link *link);
-uint32_t link_stream_descriptors(const struct link *link, int fd[LINK_STREAMS_MAX]);
-void link_stream_close(struct link *link);
 
 #endif

@@ -1,8 +1,6 @@
 #include "worker/link/link_tcp.h"
 #include "worker/link/link_stream.h"
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,26 +41,7 @@ static void tcp_close(int fd, void *ssl)
 
 static const struct stream_io TCP_IO = {tcp_write, tcp_read, tcp_close};
 
-static const struct link_ops TCP_OPS = {
-    .kind = LINK_TCP,
-    .name = "tcp",
-    .send = link_stream_send,
-    .clear = link_stream_clear,
-    .flush = link_stream_flush,
-    .make_void = link_stream_void,
-    .receive = link_stream_receive,
-    .release = link_stream_release,
-    .has_input = link_stream_has_input,
-    .arm = link_stream_arm,
-    .disarm = link_stream_disarm,
-    .descriptors = link_stream_descriptors,
-    .close = link_stream_close,
-};
-
 struct link *link_tcp_open(const int *fd, uint32_t count)
 {
-    int on = 1;
-    for (uint32_t i = 0; i < count; i++)
-        (void)setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without */
-    return link_stream_open(&TCP_OPS, &TCP_IO, fd, NULL, count);
+    return link_stream_open(LINK_TCP, &TCP_IO, fd, NULL, count);
 }

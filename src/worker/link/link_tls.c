@@ -3,8 +3,6 @@
 #include "worker/link/link_stream.h"
 #include "worker/link/token.h"
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -206,26 +204,7 @@ static void stream_close(int fd, void *ssl)
 
 static const struct stream_io TLS_IO = {stream_write, stream_read, stream_close};
 
-static const struct link_ops TLS_OPS = {
-    .kind = LINK_TLS,
-    .name = "tls",
-    .send = link_stream_send,
-    .clear = link_stream_clear,
-    .flush = link_stream_flush,
-    .make_void = link_stream_void,
-    .receive = link_stream_receive,
-    .release = link_stream_release,
-    .has_input = link_stream_has_input,
-    .arm = link_stream_arm,
-    .disarm = link_stream_disarm,
-    .descriptors = link_stream_descriptors,
-    .close = link_stream_close,
-};
-
 struct link *link_tls_open(const int *fd, void *const *ssl, uint32_t count)
 {
-    int on = 1;
-    for (uint32_t i = 0; i < count; i++)
-        (void)setsockopt(fd[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without */
-    return link_stream_open(&TLS_OPS, &TLS_IO, fd, ssl, count);
+    return link_stream_open(LINK_TLS, &TLS_IO, fd, ssl, count);
 }

@@ -133,10 +133,10 @@ void net_links_peer_down(struct net_links *links, uint64_t peer)
 /* Each kind is told once; the rest is for those who debug. */
 static void tell_link(struct net_links *links, uint64_t peer, const struct link *link)
 {
-    enum log_level level = links->said[link->ops->kind] ? LOG_DEBUG : LOG_INFO;
-    links->said[link->ops->kind] = true;
+    enum log_level level = links->said[link->kind] ? LOG_DEBUG : LOG_INFO;
+    links->said[link->kind] = true;
     log_line(level, "worker", "linked to a peer", "worker=%" PRIu64 " link=%s streams=%u", peer,
-             link->ops->name, link->streams);
+             link_kind_name(link->kind), link->streams);
 }
 
 static void take_links(struct net_links *links)

@@ -1,4 +1,5 @@
 #include "worker/store/disk_sim.h"
+#include "base/splitmix.h"
 #include "core/assert.h"
 #include <errno.h>
 #include <stdio.h>
@@ -44,14 +45,6 @@ struct disk_sim {
     int fail_errno;
     bool is_dark;
 };
-
-static uint64_t draw(struct disk_sim *sim)
-{
-    uint64_t word = sim->random += UINT64_C(0x9e3779b97f4a7c15);
-    word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return word ^ (word >> 31);
-}
 
 struct disk_sim *disk_sim_new(uint64_t seed)
 {
@@ -192,7 +185,8 @@ static void grow(uint8_t **bytes, size_t *count, size_t wanted)
 static int write_at(struct disk_file *file, uint64_t offset, const void *bytes, size_t count)
 {
     int failed = begin(file->sim);
-    if (failed != 0 && count > 0) count = draw(file->sim) % count; /* some of it came through */
+    if (failed != 0 && count > 0)
+        count = splitmix_next(&file->sim->random) % count; /* some of it came through */
     if (count > 0) {
         grow(&file->inode->seen, &file->inode->seen_bytes, offset + count);
         memcpy(file->inode->seen + offset, bytes, count);
@@ -361,7 +355,7 @@ struct disk disk_sim_disk(struct disk_sim *sim)
 /* mood 0: all that was not synced is lost; 1: all came through; else each by itself. */
 static bool survives(struct disk_sim *sim, uint64_t mood)
 {
-    return mood == 1 || (mood > 1 && (draw(sim) & 1) != 0);
+    return mood == 1 || (mood > 1 && (splitmix_next(&sim->random) & 1) != 0);
 }
 
 static void crash_file(struct disk_sim *sim, struct inode *inode, uint64_t mood)
@@ -371,7 +365,7 @@ static void crash_file(struct disk_sim *sim, struct inode *inode, uint64_t mood)
     if (bytes == 0) return;
     size_t length = mood == 0   ? inode->kept_bytes
                     : mood == 1 ? inode->seen_bytes
-                                : least + draw(sim) % (bytes - least + 1);
+                                : least + splitmix_next(&sim->random) % (bytes - least + 1);
     grow(&inode->kept, &inode->kept_bytes, bytes);
     grow(&inode->seen, &inode->seen_bytes, bytes);
     for (size_t at = 0; at < bytes; at += SECTOR) {
@@ -399,7 +393,7 @@ static void drop_lost(struct view *view)
 
 void disk_sim_crash(struct disk_sim *sim)
 {
-    uint64_t mood = draw(sim) % 6;
+    uint64_t mood = splitmix_next(&sim->random) % 6;
     for (uint32_t i = 0; i < sim->change_count; i++)
         if (survives(sim, mood)) keep(sim, &sim->change[i]);
     sim->change_count = 0;

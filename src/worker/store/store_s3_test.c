@@ -6,7 +6,7 @@
  * Prints one line and exits 0, or says what was wrong and exits 1.
  */
 #include "base/mem.h"
-#include "worker/store/store.h"
+#include "worker/store/store_testing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,54 +22,27 @@ static void need(bool condition, const char *what)
     exit(1);
 }
 
-static uint8_t *pattern(size_t count, uint8_t seed)
-{
-    uint8_t *bytes = malloc(count + 1);
-    need(bytes != NULL, "memory");
-    for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)(i * 31 + (i >> 9) + seed);
-    return bytes;
-}
-
 static bool put(struct store *store, const char *name, const uint8_t *bytes, size_t count)
 {
-    struct store_writer *writer = store_create(store, name, count, &error);
-    if (writer == NULL) return false;
-    for (uint32_t i = store_parts(count); i-- > 0;) {
-        size_t at = (size_t)i * STORE_PART_BYTES, left = count - at;
-        size_t part = left < STORE_PART_BYTES ? left : STORE_PART_BYTES;
-        if (store_put_part(writer, i, bytes + at, part, &error)) continue;
-        store_abort(writer);
-        return false;
-    }
-    return store_commit(writer, &error);
+    return testing_put(store, name, bytes, count, &error);
 }
 
 static void check_holds(struct store *store, const char *name, const uint8_t *bytes, size_t count)
 {
-    char *got;
-    size_t got_count;
-    need(store_read_all(store, name, SIZE_MAX / 2, &got, &got_count, &error), "read");
-    need(got_count == count && memcmp(got, bytes, count) == 0, "content differs");
-    mem_free(got);
+    need(testing_holds(store, name, bytes, count, &error), "read");
 }
 
 static uint32_t count_objects(struct store *store, const char *prefix, bool unfinished)
 {
-    struct store_listing listing;
-    need(unfinished ? store_list_unfinished(store, prefix, &listing, &error)
-                    : store_list(store, prefix, &listing, &error),
-         "list");
-    uint32_t count = listing.count;
-    for (uint32_t i = 1; i < count; i++)
-        need(strcmp(listing.item[i - 1].name, listing.item[i].name) < 0, "listing not in order");
-    store_listing_free(&listing);
+    uint32_t count = 0;
+    need(testing_count(store, prefix, unfinished, &count, &error), "list");
     return count;
 }
 
 /* Whole objects of no, few and many bytes; ranges; listing; replacing; removing. */
 static void test_objects(struct store *store)
 {
-    uint8_t *large = pattern(LARGE, 1), *small = pattern(SMALL, 2);
+    uint8_t *large = testing_pattern(LARGE, 1), *small = testing_pattern(SMALL, 2);
     need(count_objects(store, "", false) == 0, "not empty at first");
     need(put(store, "step-1/large", large, LARGE), "put large");
     need(put(store, "step-1/small", small, SMALL), "put small");
@@ -104,7 +77,7 @@ static void test_objects(struct store *store)
 
 static void test_unfinished(struct store *store)
 {
-    uint8_t *large = pattern(LARGE, 3);
+    uint8_t *large = testing_pattern(LARGE, 3);
     struct store_writer *writer = store_create(store, "step-9/shard", LARGE, &error);
     need(writer != NULL, "create");
     need(store_put_part(writer, 1, large + STORE_PART_BYTES, STORE_PART_BYTES, &error), "part");
@@ -134,7 +107,7 @@ static void test_faults(struct store *store)
         char name[32], manifest[32];
         snprintf(name, sizeof name, "step-%u/shard", round);
         snprintf(manifest, sizeof manifest, "step-%u/manifest.json", round);
-        uint8_t *large = pattern(LARGE, round);
+        uint8_t *large = testing_pattern(LARGE, round);
         need(put(store, name, large, LARGE), "put under faults");
         check_holds(store, name, large, LARGE);
         need(store_put_if_absent(store, manifest, name, strlen(name), &error) == STORE_PUT_DONE,
@@ -156,7 +129,7 @@ static void test_refused(struct store *store)
 /* Each allocation fails once: a sentence, nothing half done, and then it works. */
 static void test_memory(struct store *store)
 {
-    uint8_t *small = pattern(SMALL, 4);
+    uint8_t *small = testing_pattern(SMALL, 4);
     struct store_listing listing;
     for (uint64_t nth = 1;; nth++) {
         memset(&error, 0, sizeof error);

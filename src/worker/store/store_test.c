@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "worker/store/disk_sim.h"
 #include "worker/store/store_backend.h"
+#include "worker/store/store_testing.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,55 +16,26 @@
 
 enum { BYTES = 2 * STORE_PART_BYTES + 12345 };
 
-static uint8_t *pattern(size_t count, uint8_t seed)
-{
-    uint8_t *bytes = NULL;
-    assert_int_equal(posix_memalign((void **)&bytes, STORE_ALIGN, count), 0);
-    for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)(i * 31 + (i >> 9) + seed);
-    return bytes;
-}
-
 static bool put(struct store *store, const char *name, const uint8_t *bytes, size_t count)
 {
-    struct error error;
-    struct store_writer *writer = store_create(store, name, count, &error);
-    if (writer == NULL) return false;
-    uint32_t parts = store_parts(count);
-    for (uint32_t i = parts; i-- > 0;) { /* the head last, as shards are written */
-        size_t at = (size_t)i * STORE_PART_BYTES, left = count - at;
-        size_t part = left < STORE_PART_BYTES ? left : STORE_PART_BYTES;
-        if (store_put_part(writer, i, bytes + at, part, &error)) continue;
-        store_abort(writer);
-        return false;
-    }
-    return store_commit(writer, &error);
+    return testing_put(store, name, bytes, count, NULL);
 }
 
 static void check_holds(struct store *store, const char *name, const uint8_t *bytes, size_t count)
 {
-    char *got;
-    size_t got_count;
-    assert_true(store_read_all(store, name, SIZE_MAX, &got, &got_count, NULL));
-    assert_int_equal(got_count, count);
-    assert_memory_equal(got, bytes, count);
-    mem_free(got);
+    assert_true(testing_holds(store, name, bytes, count, NULL));
 }
 
 static uint32_t count_objects(struct store *store, const char *prefix, bool unfinished)
 {
-    struct store_listing listing;
-    assert_true(unfinished ? store_list_unfinished(store, prefix, &listing, NULL)
-                           : store_list(store, prefix, &listing, NULL));
-    uint32_t count = listing.count;
-    for (uint32_t i = 1; i < count; i++)
-        assert_true(strcmp(listing.item[i - 1].name, listing.item[i].name) < 0);
-    store_listing_free(&listing);
+    uint32_t count = 0;
+    assert_true(testing_count(store, prefix, unfinished, &count, NULL));
     return count;
 }
 
 static void keeps_the_contract(struct store *store)
 {
-    uint8_t *bytes = pattern(BYTES, 1);
+    uint8_t *bytes = testing_pattern(BYTES, 1);
     assert_int_equal(count_objects(store, "", false), 0);
     assert_true(put(store, "step-000001/shard-a", bytes, BYTES));
     assert_true(put(store, "step-000001/shard-b", bytes, 17));
@@ -105,7 +77,7 @@ static void reads_ranges(struct store *store)
     static const uint64_t at[][2] = {
         {0, 1},         {4095, 2},  {4096, 4096},         {1, 100000}, {8192, 3 << 20},
         {BYTES - 1, 1}, {BYTES, 0}, {4096, BYTES - 4096}, {0, BYTES}};
-    uint8_t *bytes = pattern(BYTES, 7), *into = pattern(BYTES + 8, 0);
+    uint8_t *bytes = testing_pattern(BYTES, 7), *into = testing_pattern(BYTES + 8, 0);
     struct error error;
     uint64_t count;
     assert_true(put(store, "r/ranges", bytes, BYTES));
@@ -190,7 +162,7 @@ static void unreadable_folders_are_told(void **state)
 static void every_failing_call_leaves_old_or_new(void **state)
 {
     (void)state;
-    uint8_t *old = pattern(3000, 3), *young = pattern(5000, 4);
+    uint8_t *old = testing_pattern(3000, 3), *young = testing_pattern(5000, 4);
     static const int errnos[] = {ENOSPC, EIO, EDQUOT};
     for (int cut = 0; cut < 2; cut++) {
         bool reached = true;

@@ -19,8 +19,9 @@ static void take_slots(struct report_slots *slots, const struct json_map *map)
 void agent_take_progress(struct report_progress *progress, const struct json_map *map,
                          enum json_need job)
 {
-    static const char *const keys[] = {"job",     "step",         "loss",    "generation",
-                                       "attempt", "redone_slots", "workers", NULL};
+    static const char *const keys[] = {"job",        "step",       "loss",
+                                       "generation", "attempt",    "redone_slots",
+                                       "workers",    "not_finite", NULL};
     json_known_keys(map, keys);
     progress->job = json_take_u64(map, "job", UINT64_MAX, job);
     progress->step = json_take_u64(map, "step", UINT64_MAX, JSON_REQUIRED);
@@ -28,6 +29,10 @@ void agent_take_progress(struct report_progress *progress, const struct json_map
     progress->attempt = json_take_u64(map, "attempt", UINT64_MAX, JSON_OPTIONAL);
     progress->redone_slots = json_take_u64(map, "redone_slots", UINT64_MAX, JSON_OPTIONAL);
     progress->loss = json_take_real(map, "loss");
+    const char *odd = json_take_text(map, "not_finite", REPORT_TEXT_MAX, JSON_OPTIONAL);
+    if (odd[0] != '\0' && strcmp(odd, "applied") != 0 && strcmp(odd, "skipped") != 0)
+        json_mistake(map, "not_finite", "expected applied or skipped");
+    progress->not_finite = odd[0] == '\0' ? NULL : odd;
     void *slots;
     json_t *list = json_take_list(map, "workers", REPORT_PROGRESS_WORKERS_MAX,
                                   sizeof(struct report_slots), &slots, &progress->worker_count);
@@ -47,6 +52,8 @@ static json_t *progress_json(const struct report_progress *progress, bool *faile
     json_set_u64(object, "generation", progress->generation, failed);
     json_set_u64(object, "attempt", progress->attempt, failed);
     json_set_u64(object, "redone_slots", progress->redone_slots, failed);
+    if (progress->not_finite != NULL)
+        json_set_text(object, "not_finite", progress->not_finite, failed);
     for (uint32_t i = 0; i < progress->worker_count; i++) {
         json_t *slots = json_object();
         json_set_u64(slots, "worker", progress->workers[i].worker, failed);

@@ -52,6 +52,7 @@ struct report_progress {
     uint64_t job, step, generation, attempt;
     uint64_t redone_slots; /* computed again in this step because their worker was lost */
     double loss;
+    const char *not_finite; /* its mean gradient held NaN or Inf: "applied", "skipped"; else NULL */
     uint32_t worker_count;
     const struct report_slots *workers;
 };

@@ -106,6 +106,8 @@ static void read_checkpoints(struct job_spec *spec, yaml_item *elastic)
         spec->checkpoint_every =
             (uint32_t)yaml_integer(elastic, "checkpoint_every", 0, 1000000000, 0);
     yaml_copy(elastic, "checkpoint_dir", spec->checkpoint_dir, sizeof spec->checkpoint_dir, "");
+    if (every == NULL && spec->checkpoint_dir[0] != '\0')
+        spec->checkpoint_every = JOB_CHECKPOINT_AUTO;
     const char *scheme = strstr(spec->checkpoint_dir, "://");
     if (scheme != NULL && strncmp(spec->checkpoint_dir, "s3://", 5) != 0 &&
         strncmp(spec->checkpoint_dir, "file:///", 8) != 0)

@@ -103,6 +103,9 @@ static void checkpoints_may_be_left_to_the_workers(void **state)
     assert_int_equal(again.checkpoint_every, JOB_CHECKPOINT_AUTO);
     assert_string_equal(again.checkpoint_dir, spec.checkpoint_dir);
     mem_free(text);
+    expect_good("{name: x, elastic: {slots: 8, steps: 9, checkpoint_dir: /data}, "
+                "run: {command: [a]}}");
+    assert_int_equal(spec.checkpoint_every, JOB_CHECKPOINT_AUTO);
 }
 
 static void a_batch_job_needs_little(void **state)

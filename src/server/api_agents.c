@@ -396,6 +396,13 @@ static json_t *slots_rows(struct visit *v, const struct report_progress *progres
     return rows;
 }
 
+/* A literal that outlives the report. */
+static const char *not_finite_of(const struct report_progress *progress)
+{
+    if (progress->not_finite == NULL) return NULL;
+    return strcmp(progress->not_finite, "skipped") == 0 ? "skipped" : "applied";
+}
+
 static bool push_progress(struct visit *v, const struct report_progress *progress)
 {
     bool failed = false;
@@ -414,6 +421,7 @@ static bool push_progress(struct visit *v, const struct report_progress *progres
                                    .redone_slots = progress->redone_slots,
                                    .t_us = pump_now_us(v->s->pump),
                                    .loss = progress->loss,
+                                   .not_finite = not_finite_of(progress),
                                    .workers = text};
     if (progress->step > v->progress_after) v->progress_after = progress->step;
     return true;
@@ -477,6 +485,8 @@ static json_t *progress_event(struct visit *v, const struct report_progress *pro
     json_set_u64(event, "generation", progress->generation, &failed);
     json_set_u64(event, "attempt", progress->attempt, &failed);
     json_set_u64(event, "redone_slots", progress->redone_slots, &failed);
+    if (progress->not_finite != NULL)
+        json_set_text(event, "not_finite", progress->not_finite, &failed);
     json_set(event, "workers", slots_rows(v, progress, &failed), &failed);
     return json_finish(event, failed);
 }

@@ -205,6 +205,8 @@ static json_t *step_row(struct server *s, struct sqlite3_stmt *query)
     json_set_i64(row, "generation", sqlite3_column_int64(query, 3), &failed);
     json_set_i64(row, "attempt", sqlite3_column_int64(query, 4), &failed);
     json_set_i64(row, "redone_slots", sqlite3_column_int64(query, 6), &failed);
+    const char *not_finite = (const char *)sqlite3_column_text(query, 7);
+    if (not_finite != NULL) json_set_text(row, "not_finite", not_finite, &failed);
     json_set(row, "workers", workers, &failed);
     return json_finish(row, failed);
 }
@@ -217,7 +219,8 @@ void api_job_progress(struct server *s, request *r)
     if (!read_page(r, &after, &limit) || !is_known_job(s, r)) return;
     struct sqlite3_stmt *query =
         begin(s, r,
-              "SELECT step, t_us, loss, generation, attempt, workers, redone_slots FROM progress"
+              "SELECT step, t_us, loss, generation, attempt, workers, redone_slots, not_finite"
+              " FROM progress"
               " WHERE job = ?1 AND step > ?2 ORDER BY step LIMIT ?3");
     if (query == NULL) return;
     bind_u64(query, 1, request_id(r));

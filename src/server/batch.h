@@ -39,7 +39,8 @@ struct batch_progress {
     uint64_t job_id, step, generation, attempt, redone_slots;
     int64_t t_us;
     double loss;
-    char *workers; /* JSON: [{"worker","node","model","slots"}] */
+    const char *not_finite; /* "applied", "skipped", NULL; a literal */
+    char *workers;          /* JSON: [{"worker","node","model","slots"}] */
 };
 
 struct batch_log {

@@ -39,10 +39,12 @@ static const char *const insert_sql[INSERT_END] = {
     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     /* The same step again is either sent twice or was redone by a later generation: that one counts
      */
-    "INSERT INTO progress(job, step, generation, attempt, t_us, loss, workers, redone_slots)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(job, step) DO UPDATE SET"
+    "INSERT INTO progress(job, step, generation, attempt, t_us, loss, workers, redone_slots,"
+    " not_finite)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT(job, step) DO UPDATE SET"
     " generation = excluded.generation, attempt = excluded.attempt, t_us = excluded.t_us,"
-    " loss = excluded.loss, workers = excluded.workers, redone_slots = excluded.redone_slots"
+    " loss = excluded.loss, workers = excluded.workers, redone_slots = excluded.redone_slots,"
+    " not_finite = excluded.not_finite"
     " WHERE excluded.generation > generation"
     " OR (excluded.generation = generation AND excluded.attempt > attempt)",
     "INSERT OR IGNORE INTO logs(job, worker, node, boot, number, t_us, is_error, line)"
@@ -70,7 +72,7 @@ static const char schema_sql[] =
     "CREATE INDEX IF NOT EXISTS entries_of_node ON entries(node);"
     "CREATE TABLE IF NOT EXISTS progress(job INTEGER, step INTEGER, generation INTEGER,"
     " attempt INTEGER, t_us INTEGER, loss REAL, workers TEXT, redone_slots INTEGER,"
-    " PRIMARY KEY(job, step))"
+    " not_finite TEXT, PRIMARY KEY(job, step))"
     " WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS logs(n INTEGER PRIMARY KEY, job INTEGER, worker INTEGER,"
     " node INTEGER, boot INTEGER, number INTEGER, t_us INTEGER, is_error INTEGER, line TEXT,"
@@ -370,6 +372,7 @@ static bool write_progress(journal *j, const struct batch *b)
         (void)sqlite3_bind_double(s, 6, row->loss); /* fails only for a bad position */
         bind_text(s, 7, row->workers);
         bind_u64(s, 8, row->redone_slots);
+        bind_text(s, 9, row->not_finite);
         if (!run_statement(s)) return false;
     }
     return true;

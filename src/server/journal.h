@@ -22,7 +22,7 @@
 typedef struct journal journal;
 struct sqlite3_stmt;
 
-enum { JOURNAL_SNAPSHOTS_KEPT = 2, JOURNAL_FORMAT = 1 };
+enum { JOURNAL_SNAPSHOTS_KEPT = 2, JOURNAL_FORMAT = 2 };
 
 struct journal_options {
     const char *path;

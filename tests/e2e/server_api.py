@@ -296,12 +296,13 @@ class Rows(Case):
         self.server.start()
         self.server.wait_for_offers()
         line = json.dumps({"t": "progress", "job": 1, "step": 0, "loss": None, "generation": 1,
-                           "attempt": 1, "redone_slots": 0,
+                           "attempt": 1, "redone_slots": 0, "not_finite": "skipped",
                            "workers": [{"worker": 1, "slots": "80"}]}).replace('"', '\\"')
         self.assertEqual(self.server.submit(job("nan", f"echo '{line}' >&3; exec sleep 600"))[0], 201)
         steps = self.server.wait_for("the step", lambda:
                                      self.server.get("/v1/jobs/1/progress")["steps"])
         self.assertIsNone(steps[0]["loss"])
+        self.assertEqual(steps[0]["not_finite"], "skipped")
         self.assertIsNone(self.server.get("/v1/jobs/1")["loss"])
         self.server.kill()
         self.server.start()

@@ -218,16 +218,21 @@ static bool clear_step(struct store *store, const struct ckpt_manifest *manifest
     return fine;
 }
 
-/* A checkpoint of this step is there: as good as ours, or in our way. */
-static bool is_as_good(struct store *store, const struct ckpt_manifest *manifest)
+/* Of a checkpoint that is there already under this step. */
+enum rival { RIVAL_AS_GOOD, RIVAL_DAMAGED, RIVAL_FOREIGN };
+
+static enum rival judge_rival(struct store *store, const struct ckpt_manifest *manifest)
 {
     struct ckpt_manifest there;
-    if (!ckpt_read_manifest(store, manifest->step, &there, NULL)) return false;
-    bool good = same_run(&there, manifest) && ckpt_verify(store, &there, CKPT_READ_THREADS, NULL);
-    bool ours = good && there.file_count > 0 && is_file_of(manifest, there.file[0].name);
+    if (!ckpt_read_manifest(store, manifest->step, &there, NULL)) return RIVAL_DAMAGED;
+    enum rival rival = RIVAL_FOREIGN;
+    if (same_run(&there, manifest))
+        rival = ckpt_verify(store, &there, CKPT_READ_THREADS, NULL) ? RIVAL_AS_GOOD : RIVAL_DAMAGED;
+    bool ours = there.file_count > 0 && is_file_of(manifest, there.file[0].name);
     ckpt_manifest_free(&there);
-    if (good && !ours) (void)clear_step(store, manifest, true, NULL); /* prune finds what stays */
-    return good;
+    if (rival != RIVAL_DAMAGED && !ours)
+        (void)clear_step(store, manifest, true, NULL); /* prune finds what stays */
+    return rival;
 }
 
 bool ckpt_publish(struct store *store, const struct ckpt_manifest *manifest,
@@ -239,11 +244,17 @@ bool ckpt_publish(struct store *store, const struct ckpt_manifest *manifest,
     if (!ckpt_manifest_format(manifest, &text, &count, ret_error)) return false;
     enum store_put put = store_put_if_absent(store, name, text, count, ret_error);
     bool fine = put == STORE_PUT_DONE;
-    if (put == STORE_PUT_EXISTS) {
-        fine = is_as_good(store, manifest) ||
-               (clear_step(store, manifest, false, ret_error) &&
-                store_put_if_absent(store, name, text, count, ret_error) == STORE_PUT_DONE);
-    }
+    enum rival rival = put == STORE_PUT_EXISTS ? judge_rival(store, manifest) : RIVAL_AS_GOOD;
+    if (put == STORE_PUT_EXISTS) fine = rival == RIVAL_AS_GOOD;
+    if (rival == RIVAL_FOREIGN)
+        (void)error_set(ret_error,
+                        "a checkpoint of another run has step %" PRIu64
+                        " in this folder and is left "
+                        "alone; give this job a checkpoint folder of its own",
+                        manifest->step);
+    if (rival == RIVAL_DAMAGED)
+        fine = clear_step(store, manifest, false, ret_error) &&
+               store_put_if_absent(store, name, text, count, ret_error) == STORE_PUT_DONE;
     mem_free(text);
     return fine;
 }

@@ -5,11 +5,12 @@
  *            checkpoint; nothing else (no pointer file) says which.
  * Identity   Checkpoints of another run (other tensors, slots, samples per slot or identity) are
  *            neither loaded nor removed nor counted among those kept; nor are those with a manifest
- *            that cannot be read. A checkpoint of the same step takes their place, though.
+ *            that cannot be read.
  * Kept       The newest CKPT_KEEP that verify, and one older: the oldest whose step is at least half
  *            the newest, so it stays until the run is twice as long (else the next older one).
  * Same step  A step that is there already, of this run and whole, is left as it is: the bits are the
- *            same. One that is not ours or does not verify is emptied before its place is taken.
+ *            same. One that does not verify is emptied before its place is taken. One of another
+ *            run stays, and this run has no checkpoint of that step.
  * Crash      Objects and manifests appear whole; a crash at any point leaves the older checkpoints
  *            as they were.
  */
@@ -55,7 +56,7 @@ enum ckpt_load_result ckpt_load(struct store *store, const struct job *job, uint
  * reads the files' headers, fills in the pieces, checks the cover. */
 bool ckpt_gather(struct store *store, struct ckpt_manifest *manifest,
                  struct error *ret_error) WARN_UNUSED;
-/* Makes a gathered checkpoint visible. True: a checkpoint of this step is there and whole. */
+/* Makes a gathered checkpoint visible. True: a checkpoint of this run and step is there and whole. */
 bool ckpt_publish(struct store *store, const struct ckpt_manifest *manifest,
                   struct error *ret_error) WARN_UNUSED;
 

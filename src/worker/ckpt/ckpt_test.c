@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "shoal.h"
 #include "worker/ckpt/ckpt_main.h"
+#include "worker/ckpt/ckpt_read.h"
 #include "worker/ckpt/ckpt_store.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -230,6 +231,30 @@ static void a_run_of_the_same_identity_is_gone_on_from(void **state)
     ckpt_manifest_free(&manifest);
 }
 
+static void another_run_in_the_same_folder_loses_nothing(void **state)
+{
+    (void)state;
+    static struct model first, second;
+    struct ckpt_manifest manifest;
+    struct ckpt_listing listing;
+    empty_folder();
+    model_init(&first, 4, folder);
+    first.options.identity = 77;
+    assert_int_equal(train(&first), 0);
+    model_init(&second, 5, folder); /* checkpoints of 2, 4 and, at the end, 5 */
+    second.options.identity = 78;
+    assert_int_equal(train(&second), 0);
+    assert_true(ckpt_list(store, &listing, NULL));
+    assert_int_equal(listing.step[0], 5);
+    ckpt_listing_free(&listing);
+    for (uint64_t step = 2; step <= 4; step += 2) {
+        assert_true(ckpt_read_manifest(store, step, &manifest, NULL));
+        assert_int_equal(manifest.identity, 77);
+        assert_true(ckpt_verify(store, &manifest, 1, NULL));
+        ckpt_manifest_free(&manifest);
+    }
+}
+
 /* Fails the n-th I/O call, for every n of a run. */
 static void every_io_failure_leaves_the_older_checkpoint(void **state)
 {
@@ -338,6 +363,7 @@ int main(void)
         cmocka_unit_test(damaged_checkpoints_are_passed_over),
         cmocka_unit_test(checkpoints_of_another_run_are_left_alone),
         cmocka_unit_test(a_run_of_the_same_identity_is_gone_on_from),
+        cmocka_unit_test(another_run_in_the_same_folder_loses_nothing),
         cmocka_unit_test(every_io_failure_leaves_the_older_checkpoint),
         cmocka_unit_test(a_store_that_is_gone_for_a_while),
         cmocka_unit_test(every_allocation_failure_is_survived),

@@ -1,8 +1,8 @@
-#include "server/journal.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "codec/record.h"
 #include "core/assert.h"
+#include "server/journal_parts.h"
 #include "server/mark.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,48 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ORDER: insert_sql, enum insert, the write_* calls of journal_commit. */
-enum insert {
-    INSERT_EVENT,
-    INSERT_NAME,
-    INSERT_SPEC,
-    INSERT_JOB,
-    INSERT_DECISION,
-    INSERT_ENTRY,
-    INSERT_PROGRESS,
-    INSERT_LOG,
-    INSERT_BILL,
-    INSERT_SNAPSHOT,
-    INSERT_END
-};
-
-static const char *const insert_sql[INSERT_END] = {
-    "INSERT INTO events(seq, bytes) VALUES (?1, ?2)",
-    "INSERT OR IGNORE INTO names(kind, id, name) VALUES (?1, ?2, ?3)",
-    "INSERT OR IGNORE INTO specs(hash, text) VALUES (?1, ?2)",
-    "INSERT INTO jobs(job, name, spec_hash, secret, idempotency_key) VALUES (?1, ?2, ?3, ?4, ?5)",
-    "INSERT OR IGNORE INTO decisions(id, t_us, kind, reason, job, node, offer, a, b, c)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-    "INSERT OR IGNORE INTO entries(id, node, job, offer, from_us, to_us, usd_micros, kind, tenant,"
-    " project, team, experiment, device_count)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-    /* The same step again is either sent twice or was redone by a later generation: that one counts
-     */
-    "INSERT INTO progress(job, step, generation, attempt, t_us, loss, workers, redone_slots,"
-    " not_finite)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT(job, step) DO UPDATE SET"
-    " generation = excluded.generation, attempt = excluded.attempt, t_us = excluded.t_us,"
-    " loss = excluded.loss, workers = excluded.workers, redone_slots = excluded.redone_slots,"
-    " not_finite = excluded.not_finite"
-    " WHERE excluded.generation > generation"
-    " OR (excluded.generation = generation AND excluded.attempt > attempt)",
-    "INSERT OR IGNORE INTO logs(job, worker, node, boot, number, t_us, is_error, line)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    "INSERT INTO bills(node, usd_micros) VALUES (?1, ?2) ON CONFLICT(node) DO UPDATE SET"
-    " usd_micros = max(usd_micros, excluded.usd_micros)",
-    "INSERT INTO snapshots(seq, bytes) VALUES (?1, ?2)",
-};
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
@@ -80,20 +38,7 @@ static const char schema_sql[] =
     "CREATE INDEX IF NOT EXISTS logs_of_job ON logs(job, n);"
     "CREATE TABLE IF NOT EXISTS bills(node INTEGER PRIMARY KEY, usd_micros INTEGER NOT NULL);";
 
-enum { QUERIES_MAX = 64, BUSY_TIMEOUT_MS = 5000 };
-
-struct journal {
-    sqlite3 *writer, *reader;
-    sqlite3_stmt *inserts[INSERT_END];
-    sqlite3_stmt *begin, *commit, *rollback, *trim_snapshots, *trim_events;
-    struct {
-        const char *sql; /* compared by address: a literal of the caller */
-        sqlite3_stmt *statement;
-    } queries[QUERIES_MAX];
-    uint32_t query_count;
-    int mark_fd;
-    bool is_full;
-};
+enum { BUSY_TIMEOUT_MS = 5000 };
 
 static bool fault(sqlite3 *db, struct error *ret_error, const char *what)
 {
@@ -160,7 +105,8 @@ static bool limit_size(sqlite3 *db, int64_t bytes_max, struct error *ret_error)
 static bool prepare_writer(journal *j, struct error *ret_error)
 {
     for (int i = 0; i < INSERT_END; i++)
-        if (!prepare(j->writer, insert_sql[i], &j->inserts[i], ret_error)) return false;
+        if (!prepare(j->writer, journal_insert_sql((enum insert)i), &j->inserts[i], ret_error))
+            return false;
     return prepare(j->writer, "BEGIN IMMEDIATE", &j->begin, ret_error) &&
            prepare(j->writer, "COMMIT", &j->commit, ret_error) &&
            prepare(j->writer, "ROLLBACK", &j->rollback, ret_error) &&
@@ -233,224 +179,6 @@ void journal_close(journal *j)
     mem_free(j);
 }
 
-/* Statements are bound by position with these, so that each write_* below reads like its row. */
-static void bind_u64(sqlite3_stmt *s, int at, uint64_t value)
-{
-    (void)sqlite3_bind_int64(s, at, (sqlite3_int64)value); /* fails only for a bad position */
-}
-
-static void bind_i64(sqlite3_stmt *s, int at, int64_t value)
-{
-    (void)sqlite3_bind_int64(s, at, value); /* fails only for a bad position */
-}
-
-static void bind_text(sqlite3_stmt *s, int at, const char *text) /* NULL gives NULL */
-{
-    (void)sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC); /* too long: the step fails */
-}
-
-static void bind_blob(sqlite3_stmt *s, int at, const void *bytes, size_t count)
-{
-    (void)sqlite3_bind_blob64(s, at, bytes, count, SQLITE_STATIC); /* too long: the step fails */
-}
-
-static bool run_statement(sqlite3_stmt *s)
-{
-    bool done = sqlite3_step(s) == SQLITE_DONE;
-    return sqlite3_reset(s) == SQLITE_OK && done;
-}
-
-static bool write_events(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_EVENT];
-    for (uint32_t i = 0; i < b->events.count; i++) {
-        const struct pool_event *event = array_at(&b->events, i);
-        ASSERT(event->seq > 0);
-        uint8_t record[RECORD_BYTES];
-        record_encode(event, record);
-        bind_u64(s, 1, event->seq);
-        bind_blob(s, 2, record, sizeof record);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_names(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_NAME];
-    for (uint32_t i = 0; i < b->names.count; i++) {
-        const struct batch_name *name = array_at(&b->names, i);
-        bind_u64(s, 1, name->kind);
-        bind_u64(s, 2, name->id);
-        bind_text(s, 3, name->name);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_specs(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_SPEC];
-    for (uint32_t i = 0; i < b->specs.count; i++) {
-        const struct batch_spec *spec = array_at(&b->specs, i);
-        bind_u64(s, 1, spec->hash);
-        bind_text(s, 2, spec->text);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_jobs(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_JOB];
-    for (uint32_t i = 0; i < b->jobs.count; i++) {
-        const struct batch_job *job = array_at(&b->jobs, i);
-        bind_u64(s, 1, job->job_id);
-        bind_text(s, 2, job->name);
-        bind_u64(s, 3, job->spec_hash);
-        bind_text(s, 4, job->secret);
-        bind_text(s, 5, job->idempotency_key);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_decisions(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_DECISION];
-    for (uint32_t i = 0; i < b->decisions.count; i++) {
-        const struct batch_decision *row = array_at(&b->decisions, i);
-        const struct pool_decision *d = &row->decision;
-        bind_u64(s, 1, d->id);
-        bind_i64(s, 2, row->t_us);
-        bind_u64(s, 3, d->kind);
-        bind_u64(s, 4, d->reason);
-        bind_u64(s, 5, d->job_id);
-        bind_u64(s, 6, d->node_key);
-        bind_u64(s, 7, d->offer_id);
-        bind_i64(s, 8, d->a);
-        bind_i64(s, 9, d->b);
-        bind_i64(s, 10, d->c);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_entries(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_ENTRY];
-    for (uint32_t i = 0; i < b->entries.count; i++) {
-        const struct ledger_entry *entry = array_at(&b->entries, i);
-        bind_u64(s, 1, entry->id);
-        bind_u64(s, 2, entry->node_key);
-        bind_u64(s, 3, entry->job_id);
-        bind_u64(s, 4, entry->offer_id);
-        bind_i64(s, 5, entry->from_us);
-        bind_i64(s, 6, entry->to_us);
-        bind_i64(s, 7, entry->usd_micros);
-        bind_u64(s, 8, entry->kind);
-        bind_u64(s, 9, entry->tenant);
-        bind_u64(s, 10, entry->project);
-        bind_u64(s, 11, entry->team);
-        bind_u64(s, 12, entry->experiment);
-        bind_u64(s, 13, entry->device_count);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_progress(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_PROGRESS];
-    for (uint32_t i = 0; i < b->progress.count; i++) {
-        const struct batch_progress *row = array_at(&b->progress, i);
-        bind_u64(s, 1, row->job_id);
-        bind_u64(s, 2, row->step);
-        bind_u64(s, 3, row->generation);
-        bind_u64(s, 4, row->attempt);
-        bind_i64(s, 5, row->t_us);
-        (void)sqlite3_bind_double(s, 6, row->loss); /* fails only for a bad position */
-        bind_text(s, 7, row->workers);
-        bind_u64(s, 8, row->redone_slots);
-        bind_text(s, 9, row->not_finite);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_logs(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_LOG];
-    for (uint32_t i = 0; i < b->logs.count; i++) {
-        const struct batch_log *row = array_at(&b->logs, i);
-        bind_u64(s, 1, row->job_id);
-        bind_u64(s, 2, row->worker_id);
-        bind_u64(s, 3, row->node_key);
-        bind_u64(s, 4, row->boot);
-        bind_u64(s, 5, row->number);
-        bind_i64(s, 6, row->t_us);
-        bind_u64(s, 7, row->is_error);
-        bind_text(s, 8, row->line);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_bills(journal *j, const struct batch *b)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_BILL];
-    for (uint32_t i = 0; i < b->bills.count; i++) {
-        const struct batch_bill *bill = array_at(&b->bills, i);
-        bind_u64(s, 1, bill->node_key);
-        bind_i64(s, 2, bill->usd_micros);
-        if (!run_statement(s)) return false;
-    }
-    return true;
-}
-
-static bool write_snapshot(journal *j, uint64_t seq, const uint8_t *bytes, size_t count)
-{
-    sqlite3_stmt *s = j->inserts[INSERT_SNAPSHOT];
-    bind_u64(s, 1, seq);
-    bind_blob(s, 2, bytes, count);
-    if (!run_statement(s)) return false;
-    bind_i64(j->trim_snapshots, 1, JOURNAL_SNAPSHOTS_KEPT);
-    bind_i64(j->trim_events, 1, JOURNAL_SNAPSHOTS_KEPT);
-    return run_statement(j->trim_snapshots) && run_statement(j->trim_events);
-}
-
-static bool write_rows(journal *j, const struct batch *b)
-{
-    return write_names(j, b) && write_specs(j, b) && write_jobs(j, b) && write_events(j, b) &&
-           write_decisions(j, b) && write_entries(j, b) && write_progress(j, b) &&
-           write_logs(j, b) && write_bills(j, b) &&
-           (b->snapshot_seq == 0 ||
-            write_snapshot(j, b->snapshot_seq, b->snapshot, b->snapshot_bytes));
-}
-
-/* The sentence first: ROLLBACK would replace what SQLite says about the failure. */
-static bool give_up(journal *j, struct error *ret_error)
-{
-    j->is_full = sqlite3_errcode(j->writer) == SQLITE_FULL;
-    (void)error_set(ret_error,
-                    j->is_full ? "the journal cannot grow: %s; free space and try again"
-                               : "the journal cannot be written: %s; try again",
-                    sqlite3_errmsg(j->writer));
-    if (!sqlite3_get_autocommit(j->writer)) (void)run_statement(j->rollback); /* else: ended */
-    return false;
-}
-
-bool journal_commit(journal *j, const struct batch *b, struct error *ret_error)
-{
-    if (!run_statement(j->begin)) return give_up(j, ret_error);
-    if (!write_rows(j, b) || !run_statement(j->commit)) return give_up(j, ret_error);
-    j->is_full = false;
-    const struct pool_event *last =
-        b->events.count == 0 ? NULL : array_at(&b->events, b->events.count - 1);
-    if (last != NULL) mark_write(j->mark_fd, last->seq);
-    return true;
-}
-
 bool journal_error_is_full(const journal *j)
 {
     return j->is_full;
@@ -485,10 +213,10 @@ bool journal_restart_at(journal *j, const struct journal_restart *r, struct erro
 {
     bool done = run_statement(j->begin) &&
                 run_sql(j->writer, "DELETE FROM events; DELETE FROM snapshots", ret_error) &&
-                write_snapshot(j, r->seq, r->snapshot, r->snapshot_bytes) &&
+                journal_write_snapshot(j, r->seq, r->snapshot, r->snapshot_bytes) &&
                 journal_meta_put(j, r->key, r->value, r->value_bytes, ret_error) &&
                 run_statement(j->commit);
-    return done || give_up(j, ret_error);
+    return done || journal_give_up(j, ret_error);
 }
 
 bool journal_read_snapshots(journal *j, journal_snapshot_fn *take, void *arg,

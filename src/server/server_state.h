@@ -62,6 +62,10 @@ void api_wait(struct server *s, request *r, batch_done_fn *done, void *arg);
 /* Answers a request whose commit failed: 507 when the disk is full, else 503. */
 void api_commit_failed(struct server *s, request *r, const char *error);
 
+/* api_agents_reply.c: what the agent of a node should be doing. */
+void agent_answer(struct server *s, request *r, uint64_t node_key, uint64_t progress_after);
+bool agent_is_unwanted(const struct node_view *node);
+void agent_answer_leave(request *r);
 /* api_agents.c: journals what has changed about stalls; self is the server. */
 void server_stall_changed(void *self, const struct stall_change *change);
 

@@ -508,6 +508,7 @@ static bool move_frames(struct net *net, int64_t now_us)
         conn->told_bytes = conn->read_bytes;
         more = more || conn->unread;
     }
+    more = net_links_offer(net->links) || more;
     drop_silent(net);
     for (uint32_t i = 0; i < net->conn_count; i++) {
         net->conn[i]->unsent = false;

@@ -22,6 +22,12 @@ void member_tell_all(struct member *m)
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
 }
 
+static void data_is_due(struct member *m, const struct member_peer *peer)
+{
+    uint32_t index = (uint32_t)(peer - m->peer);
+    m->data_due[index / 64] |= UINT64_C(1) << index % 64;
+}
+
 void member_void_sums(struct member *m)
 {
     m->done = (struct slot_set){0};
@@ -134,6 +140,8 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     }
     if (turn->save != 0) member_save_order(m, turn);
     member_tell_all(m); /* data comes only from and to those known to have taken it */
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (wire_tag_compare(&m->peer[i].status.turn, &turn->tag) == 0) data_is_due(m, &m->peer[i]);
 }
 
 /* All means are here: the step counts, once it is applied. */
@@ -346,6 +354,7 @@ static bool take_status(struct member *m, struct member_peer *peer, const uint8_
     struct wire_status status;
     if (!wire_get_status(bytes, count, &status)) return false;
     if (status.position > m->config.steps) return false;
+    if (wire_tag_compare(&peer->status.turn, &status.turn) != 0) data_is_due(m, peer);
     peer->status = status;
     peer->knows_status = true;
     bool prompt = m->now_us - m->woke_us > MEMBER_TICK_US;
@@ -383,6 +392,7 @@ static bool take_fetch(struct member *m, struct member_peer *peer, const uint8_t
     uint32_t index = index_of(&m->turn, peer->id);
     if (index == GROUP_NOBODY || m->turn.source[index] != m->me) return false;
     transfer_send(&peer->out);
+    data_is_due(m, peer);
     member_repeat_log(m, 1); /* perhaps only we saw this step end, and the target outlives us */
     return true;
 }

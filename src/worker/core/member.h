@@ -138,6 +138,7 @@ struct member {
     int64_t now_us, woke_us; /* woke_us: end of our newest pause */
     struct member_peer peer[GROUP_PEERS_MAX];
     uint64_t peer_id[GROUP_PEERS_MAX]; /* the same ids, close together: searched for every frame */
+    uint64_t data_due[GROUP_PEERS_MAX / 64]; /* bit i: see member_take_data_due() */
     uint32_t peer_count;
     bool started, peers_settled; /* settled: listed peers were tried, so founding is fair */
     struct wire_status self;     /* what this member tells about itself */
@@ -217,6 +218,9 @@ size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind
 bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_message);
 bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uint8_t *payload,
                  size_t count, int64_t now_us);
+/* The next peer that an order of it or of the leader may have set data free for, so that whoever
+ * moves messages looks, even while it waits for those of others; false: none since. */
+bool member_take_data_due(struct member *m, uint64_t *ret_id);
 /* Next committed step to report; false: none now. The same step may come twice, also from others.
  */
 bool member_take_commit(struct member *m, struct member_commit *ret_commit);

@@ -6,6 +6,8 @@
  *             store, which also holds the first step, is fallen back to.
  * Gentle      In some sharded worlds never more than one node crashes at a time, whoever leaves and
  *             joins in the same moment: then no moments may ever be lost.
+ * Looking     Whoever moves data looks for it after work of its own, after data that came, and when
+ *             member_take_data_due() says so; never for another reason.
  * Properties  Final weights have the bits of the one-worker run. Every mean holds each slot exactly
  *             once. Every step is reported, always with the same loss. Everybody ends, in bounded
  *             virtual time, after the trouble stops.
@@ -93,6 +95,7 @@ struct node {
 
 struct link { /* one direction of one connection */
     bool up;
+    bool looks; /* the sender has not yet seen that there is no data to send */
     uint32_t epoch, in_flight;
     int64_t last_us; /* arrival of the frame before: order is kept */
 };
@@ -228,9 +231,10 @@ static void pump_link(struct world *w, uint32_t from, uint32_t to, bool flush)
     while (link->up && (flush || link->in_flight < IN_FLIGHT)) {
         struct occurrence o = {.kind = ON_FRAME, .node = to, .peer = from, .epoch = link->epoch};
         o.count = member_fill(member_of(w, from), id_of(to), bytes, &o.frame);
-        if (o.count == 0 && member_next(member_of(w, from), id_of(to), &message)) {
+        if (o.count == 0 && link->looks) {
+            link->looks = member_next(member_of(w, from), id_of(to), &message);
             o.frame = WIRE_DATA;
-            o.count = exchange_copy(&message, bytes);
+            if (link->looks) o.count = exchange_copy(&message, bytes);
         }
         if (o.count == 0) break;
         assert_true(o.count < FRAME_MAX);
@@ -246,7 +250,14 @@ static void pump_link(struct world *w, uint32_t from, uint32_t to, bool flush)
 
 static void pump(struct world *w, uint32_t from, bool flush)
 {
+    uint64_t id;
+    while (member_take_data_due(member_of(w, from), &id)) w->link[from][id - 1].looks = true;
     for (uint32_t to = 0; to < w->node_count; to++) pump_link(w, from, to, flush);
+}
+
+static void look_for_data(struct world *w, uint32_t from)
+{
+    for (uint32_t to = 0; to < w->node_count; to++) w->link[from][to].looks = true;
 }
 
 static void check_cover(struct world *w, const struct node *node)
@@ -764,6 +775,9 @@ static void happen(struct world *w, const struct occurrence *o)
     }
     if (!node->alive) return;
     struct link *link = &w->link[o->node][o->peer];
+    bool data = o->kind == ON_FRAME && o->frame == WIRE_DATA;
+    if (data || o->kind == ON_WORK || o->kind == ON_READY || o->kind == ON_LINK_UP)
+        look_for_data(w, o->node);
     switch (o->kind) {
     case ON_TICK: tick(w, o->node); break;
     case ON_FRAME: frame(w, o); break;

@@ -276,6 +276,17 @@ bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_mes
     return false;
 }
 
+bool member_take_data_due(struct member *m, uint64_t *ret_id)
+{
+    for (uint32_t word = 0; word < GROUP_PEERS_MAX / 64; word++) {
+        if (m->data_due[word] == 0) continue;
+        *ret_id = m->peer[64 * word + (uint32_t)__builtin_ctzll(m->data_due[word])].id;
+        m->data_due[word] &= m->data_due[word] - 1;
+        return true;
+    }
+    return false;
+}
+
 size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind *ret_kind)
 {
     struct member_peer *peer = member_find(m, id);

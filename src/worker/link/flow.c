@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 16, YIELDS = 32, MAKE_WAY_MAX = 1000 };
+enum { EVENTS = 16, YIELDS = 32, MAKE_WAY_MAX = 1000, OFFERED_AT_ONCE = 4 };
 #define SPIN_NS INT64_C(100000) /* a sleep and a wake cost some 10 us: a few times that */
 
 /* A yield that took longer gave the core to somebody who computes: a sleeper is served sooner. */
@@ -158,7 +158,9 @@ static bool watch_link(struct flow *flow, struct link *link)
 {
     int fd[LINK_STREAMS_MAX];
     uint32_t count = link->ops->descriptors(link, fd);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+    /* A doorbell has room: asking about that would wake us each time the peer has heard it. */
+    uint32_t room = link->kind == LINK_SHM ? 0 : EPOLLOUT;
+    struct epoll_event event = {.events = EPOLLIN | room | EPOLLET, .data.ptr = link};
     for (uint32_t i = 0; i < count; i++) /* closing the link takes them out again */
         if (epoll_ctl(flow->epoll, EPOLL_CTL_ADD, fd[i], &event) != 0) return false;
     return true;
@@ -250,6 +252,19 @@ bool flow_step(struct flow *flow)
     return moved;
 }
 
+bool flow_offer(struct flow *flow, uint64_t peer)
+{
+    struct flow_peer *to = find(flow, peer);
+    bool moved = to != NULL && !to->lost;
+    if (flow->waiting && !flow->asleep) { /* it looks at the links right now */
+        flow->woken = true;
+        return false;
+    }
+    for (int i = 0; i < OFFERED_AT_ONCE && moved; i++) moved = send_one(flow, to);
+    if (moved && flow->waiting) flow_wake(flow);
+    return moved && !flow->waiting;
+}
+
 void flow_void(struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->peer_count; i++) {
@@ -297,10 +312,23 @@ bool flow_is_driven(const struct flow *flow)
     return flow->waiting;
 }
 
+/* All are stepped anyway; but a doorbell is to be emptied. */
+static void note_rung(const struct epoll_event *events, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct link *link = events[i].data.ptr;
+        if (link != NULL) link->rung = true; /* NULL: our own bell */
+    }
+}
+
 void flow_hush(struct flow *flow)
 {
     struct epoll_event events[EVENTS];
-    while (epoll_wait(flow->epoll, events, EVENTS, 0) == EVENTS) {} /* all are stepped anyway */
+    int count;
+    do {
+        count = epoll_wait(flow->epoll, events, EVENTS, 0);
+        note_rung(events, count);
+    } while (count == EVENTS);
 }
 
 bool flow_arm(struct flow *flow)
@@ -381,8 +409,9 @@ static void sleep_on_links(struct flow *flow, int timeout_ms)
     flow->asleep = true;
     unlock(flow);
     int got = epoll_wait(flow->epoll, events, EVENTS, timeout_ms);
-    (void)got; /* whatever came, flow_step() looks at everything */
     lock(flow);
+    note_rung(events, got); /* links taken out meanwhile lie in the grave */
+    if (got == EVENTS) flow_hush(flow);
     flow->asleep = false;
     disarm(flow);
     ssize_t cleared = read(flow->bell, &count, sizeof count);

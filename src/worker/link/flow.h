@@ -46,6 +46,9 @@ void flow_set_crowd(struct flow *flow, uint32_t processes);
 
 /* Moves what can be moved now, a message or so each way per peer. True: call again at once. */
 bool flow_step(struct flow *flow);
+/* The source may have something for this peer now, for a reason that the links do not show: sends
+ * it, without waking who sleeps in flow_wait(). True: call flow_step(). */
+bool flow_offer(struct flow *flow, uint64_t peer);
 void flow_void(struct flow *flow);
 bool flow_has_lost(const struct flow *flow);
 bool flow_is_idle(struct flow *flow); /* nothing taken from the source is still on its way */

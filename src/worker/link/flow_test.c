@@ -164,6 +164,35 @@ static void a_wake_ends_a_wait_at_once(void **state)
     }
 }
 
+/* What an order sets free goes at once, though its driver sleeps for ten seconds. */
+static void what_is_offered_goes_while_the_driver_sleeps(void **state)
+{
+    (void)state;
+    for (enum link_kind kind = LINK_SHM; kind <= LINK_TCP; kind++) {
+        struct end *end[2];
+        pthread_t thread;
+        open_ends(end, kind, &big_lock);
+        struct driver driver = {.end = end[0]};
+        assert_int_equal(pthread_create(&thread, NULL, drive, &driver), 0);
+        int64_t start_us = clock_monotonic_us();
+        for (uint32_t i = 1; i <= 20; i++) {
+            flow_lock(end[0]->flow);
+            end[0]->give = i;
+            (void)flow_offer(end[0]->flow, 2);
+            (void)pthread_mutex_unlock(&big_lock);
+            while (end[1]->taken < i && clock_monotonic_us() - start_us < 5000000)
+                if (!flow_step(end[1]->flow)) flow_wait(end[1]->flow, 1);
+            assert_int_equal(end[1]->taken, i);
+        }
+        flow_lock(end[0]->flow);
+        driver.stop = true;
+        flow_wake(end[0]->flow);
+        (void)pthread_mutex_unlock(&big_lock);
+        (void)pthread_join(thread, NULL);
+        close_ends(end);
+    }
+}
+
 /* The other side of bulk data gets the lock again and again while it moves. */
 static void the_lock_comes_free_under_load(void **state)
 {
@@ -214,6 +243,7 @@ int main(void)
         cmocka_unit_test(all_messages_pass_both_ways),
         cmocka_unit_test(lost_and_mad_peers_are_named),
         cmocka_unit_test(a_wake_ends_a_wait_at_once),
+        cmocka_unit_test(what_is_offered_goes_while_the_driver_sleeps),
         cmocka_unit_test(the_lock_comes_free_under_load),
         cmocka_unit_test(opening_and_adding_fail_cleanly),
     };

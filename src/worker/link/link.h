@@ -50,7 +50,8 @@ struct link_message {
 struct link {
     const struct link_ops *ops;
     enum link_kind kind;
-    uint32_t streams;                    /* messages that may be on their way at once */
+    uint32_t streams; /* messages that may be on their way at once */
+    bool rung; /* for the owner to set: epoll has told of its descriptor since it was armed last */
     uint64_t sent_bytes, received_bytes; /* payloads */
 };
 

@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What a side says of itself before it sleeps. */
+enum { AWAKE = 0, ASLEEP, ASLEEP_BLOCKED /* it waits for room as well */ };
+
 enum {
     LINE = 64,
     WRAP = UINT16_MAX,
@@ -37,7 +40,7 @@ struct ring {
 
 struct shared {
     struct ring ring[2];                       /* [0]: from the side that dialled */
-    _Alignas(LINE) _Atomic uint32_t asleep[2]; /* [side] is about to sleep: ring after changes */
+    _Alignas(LINE) _Atomic uint32_t asleep[2]; /* [side] is about to sleep: ring, once */
     _Alignas(4096) uint8_t bytes[2][LINK_RING_BYTES];
 };
 static_assert(sizeof(struct shared) == LINK_SHM_BYTES, "both sides map the same thing");
@@ -83,12 +86,14 @@ static size_t lines(size_t bytes)
     return (bytes + LINE - 1) & ~(size_t)(LINE - 1);
 }
 
-static void ring_bell(struct link_shm *shm)
+/* Wakes the peer if it sleeps as deep as `from` or deeper. One bell is enough: it looks at all. */
+static void ring_bell(struct link_shm *shm, uint32_t from)
 {
+    _Atomic uint32_t *asleep = &shm->shared->asleep[1 - shm->side];
     /* The order "publish, then look" pairs with "lie down, then look" in arm(). */
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&shm->shared->asleep[1 - shm->side], memory_order_relaxed) == 0)
-        return;
+    if (atomic_load_explicit(asleep, memory_order_relaxed) < from) return;
+    if (atomic_exchange_explicit(asleep, AWAKE, memory_order_relaxed) == AWAKE) return;
     ssize_t sent = send(shm->socket, "!", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) shm->gone = true;
 }
@@ -128,6 +133,19 @@ static bool make_room(struct link_shm *shm, size_t total)
     return true;
 }
 
+static bool needs_room(struct link_shm *shm, size_t total)
+{
+    _Atomic uint32_t *asleep = &shm->shared->asleep[shm->side];
+    shm->blocked = shm->gone || !make_room(shm, total);
+    if (!shm->blocked || atomic_load_explicit(asleep, memory_order_relaxed) != ASLEEP)
+        return shm->blocked;
+    /* Another thread of ours sleeps, and has said that it waits for messages alone. */
+    atomic_store_explicit(asleep, ASLEEP_BLOCKED, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    shm->blocked = shm->gone || !make_room(shm, total);
+    return shm->blocked;
+}
+
 static enum link_result shm_send(struct link *link, const uint8_t *header, size_t header_bytes,
                                  const struct span *span, uint32_t span_count)
 {
@@ -137,8 +155,7 @@ static enum link_result shm_send(struct link *link, const uint8_t *header, size_
     ASSERT(header_bytes <= LINK_HEADER_MAX);
     ASSERT(payload_bytes <= LINK_PAYLOAD_MAX);
     size_t total = front + lines(payload_bytes);
-    shm->blocked = shm->gone || !make_room(shm, total);
-    if (shm->blocked) return is_over(shm) ? LINK_LOST : LINK_AGAIN;
+    if (needs_room(shm, total)) return is_over(shm) ? LINK_LOST : LINK_AGAIN;
     uint8_t *at = shm->out_bytes + shm->head % LINK_RING_BYTES;
     struct record record = {.total_bytes = (uint32_t)total,
                             .payload_bytes = (uint32_t)payload_bytes,
@@ -153,7 +170,7 @@ static enum link_result shm_send(struct link *link, const uint8_t *header, size_
     shm->head += total;
     atomic_store_explicit(&shm->out->head, shm->head, memory_order_release);
     link->sent_bytes += payload_bytes;
-    ring_bell(shm);
+    ring_bell(shm, ASLEEP);
     return LINK_DONE;
 }
 
@@ -238,7 +255,7 @@ static void shm_release(struct link *link)
     shm->tail += shm->in_hand;
     shm->in_hand = 0;
     atomic_store_explicit(&shm->in->tail, shm->tail, memory_order_release);
-    ring_bell(shm);
+    ring_bell(shm, ASLEEP_BLOCKED);
 }
 
 static bool shm_has_input(const struct link *link)
@@ -252,8 +269,10 @@ static bool shm_has_input(const struct link *link)
 static bool shm_arm(struct link *link)
 {
     struct link_shm *shm = (struct link_shm *)link;
-    hear_bell(shm);
-    atomic_store_explicit(&shm->shared->asleep[shm->side], 1, memory_order_relaxed);
+    if (link->rung) hear_bell(shm);
+    link->rung = false;
+    atomic_store_explicit(&shm->shared->asleep[shm->side], shm->blocked ? ASLEEP_BLOCKED : ASLEEP,
+                          memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     return !is_over(shm) && !shm_has_input(link);
 }
@@ -261,7 +280,7 @@ static bool shm_arm(struct link *link)
 static void shm_disarm(struct link *link)
 {
     struct link_shm *shm = (struct link_shm *)link;
-    atomic_store_explicit(&shm->shared->asleep[shm->side], 0, memory_order_relaxed);
+    atomic_store_explicit(&shm->shared->asleep[shm->side], AWAKE, memory_order_relaxed);
 }
 
 static uint32_t shm_descriptors(const struct link *link, int fd[LINK_STREAMS_MAX])

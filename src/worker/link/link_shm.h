@@ -6,8 +6,9 @@
  *            under the other's feet.
  * Rings      Lock-free, one writer and one reader each. A message lies in one piece: what does not
  *            fit before the end of the ring starts at its beginning.
- * Sleep      Whoever is about to sleep sets its flag (link_arm); the other side then rings by one
- *            byte on the socket after each message and each release. Spinning costs no system call.
+ * Sleep      Whoever is about to sleep sets its flag (link_arm); the other side takes it away and
+ *            rings, by one byte on the socket, when it has written a message, or has made room for
+ *            one that is waiting. Spinning costs no system call, nor does a link that is still.
  * Size       LINK_SHM_BYTES per link; pages are taken only when touched.
  */
 #ifndef SHOAL_WORKER_LINK_LINK_SHM_H

@@ -189,6 +189,15 @@ bool net_links_step(struct net_links *links, int64_t now_us)
     return true;
 }
 
+bool net_links_offer(struct net_links *links)
+{
+    uint64_t peer;
+    bool more = false;
+    net_links_sync(links);
+    while (member_take_data_due(links->member, &peer)) more = flow_offer(links->flow, peer) || more;
+    return more;
+}
+
 int net_links_fd(const struct net_links *links)
 {
     return links->epoll;

@@ -33,6 +33,9 @@ bool net_links_take_lost(struct net_links *links, uint64_t *ret_peer);
 /* For the network thread: makes links, moves data unless the program's thread does. True: more to
  * do at once. False: sleep until net_links_fd() is readable (level), net_wake() or a tick. */
 bool net_links_step(struct net_links *links, int64_t now_us);
+/* For the network thread, after orders were taken: sends data that they have set free, whoever
+ * drives. True: call net_links_step(). */
+bool net_links_offer(struct net_links *links);
 int net_links_fd(const struct net_links *links);
 void net_links_lock(struct net_links *links); /* the lock, with way made for this thread */
 bool net_links_all_sent(struct net_links *links);

@@ -1,8 +1,10 @@
 #include "codec/job_spec.h"
 #include "codec/names.h"
+#include "codec/record.h"
 #include "codec/yaml_tree.h"
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum {
     THRESHOLD_MIN_PPM = 10000,
@@ -268,8 +270,23 @@ static bool find_pool_mask(const struct ids *ids, const struct job_spec *spec, u
     return true;
 }
 
+/* The id comes from the bytes of the terms as they are journaled: equal on every machine. */
+static struct pool_event terms_event(const struct job_terms *terms)
+{
+    static const struct job_terms none;
+    struct pool_event event = {0};
+    if (memcmp(terms, &none, sizeof none) == 0) return event;
+    event = (struct pool_event){.kind = POOL_EVENT_TERMS_DEFINED, .version = POOL_CORE_VERSION};
+    event.u.terms_defined.terms = *terms;
+    uint8_t bytes[RECORD_BYTES];
+    record_encode(&event, bytes);
+    uint64_t id = XXH3_64bits(bytes, sizeof bytes);
+    event.u.terms_defined.terms_id = id != 0 ? id : 1; /* 0 means none */
+    return event;
+}
+
 bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_hash,
-                    id_of_name_fn *id_of, void *id_self, struct pool_event *ret_event,
+                    id_of_name_fn *id_of, void *id_self, struct job_events *ret_events,
                     struct error *ret_error)
 {
     struct ids ids = {id_of, id_self, ret_error};
@@ -293,6 +310,10 @@ bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_
         !find_id(&ids, ID_EXPERIMENT, spec->experiment, &event.u.job_submitted.experiment) ||
         !find_id(&ids, ID_REGION, spec->region, &event.u.job_submitted.region))
         return false;
-    *ret_event = event;
+    struct job_terms terms = spec->terms;
+    ret_events->terms = terms_event(&terms);
+    if (ret_events->terms.kind != 0)
+        event.u.job_submitted.terms_id = ret_events->terms.u.terms_defined.terms_id;
+    ret_events->submitted = event;
     return true;
 }

@@ -45,6 +45,15 @@ struct job_spec {
     struct text_list command; /* argv */
     struct text_list env;     /* key, value, key, value, ... */
     char dir[JOB_PATH_BYTES];
+    /* What is asked for beyond JOB_SUBMITTED, in the core's units; numbers of names (data_region)
+     * are filled in by job_spec_event(). */
+    struct job_terms terms;
+};
+
+/* What the core is told of a job, in this order. */
+struct job_events {
+    struct pool_event terms; /* kind 0: it has none */
+    struct pool_event submitted;
 };
 
 /* `config` knows the pools; NULL: pool names are not checked. On failure what is in *ret_spec means
@@ -57,9 +66,10 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
 char *job_spec_text(const struct catalog *catalog, const struct job_spec *spec) WARN_UNUSED;
 uint64_t job_spec_text_hash(const char *text); /* XXH3, never 0 */
 
-/* JOB_SUBMITTED; seq and now_us are left 0 for the caller. false: a name found no number. */
+/* TERMS_DEFINED, if it has any, and JOB_SUBMITTED; seq and now_us are left 0 for the caller. false:
+ * a name found no number. */
 bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_hash,
-                    id_of_name_fn *id_of, void *id_self, struct pool_event *ret_event,
+                    id_of_name_fn *id_of, void *id_self, struct job_events *ret_events,
                     struct error *ret_error) WARN_UNUSED;
 
 /* Work of the whole job in NCU microseconds: steps * slots * work_per_slot_us; 0 = not known. */

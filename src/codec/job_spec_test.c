@@ -270,13 +270,39 @@ static bool id_of(void *self, enum id_kind kind, const char *name, uint32_t *ret
     return true;
 }
 
+static void terms_are_an_event_of_their_own_under_an_id_of_their_content(void **state)
+{
+    (void)state;
+    struct job_events plain, half, again, third;
+    struct error error;
+    expect_good("{name: hi, kind: batch, run: {command: [echo, hello]}}");
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &plain, &error));
+    assert_int_equal(plain.terms.kind, 0);
+    assert_true(plain.submitted.u.job_submitted.terms_id == 0);
+    spec.terms.device_milli = 500;
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &half, &error));
+    assert_true(job_spec_event(&spec, 8, 98, id_of, NULL, &again, &error));
+    spec.terms.device_milli = 333;
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &third, &error));
+    assert_int_equal(half.terms.kind, POOL_EVENT_TERMS_DEFINED);
+    assert_null(pool_event_check(&half.terms));
+    assert_int_equal(half.terms.u.terms_defined.terms.device_milli, 500);
+    uint64_t id = half.terms.u.terms_defined.terms_id;
+    assert_true(id != 0);
+    assert_true(half.submitted.u.job_submitted.terms_id == id);
+    assert_true(again.submitted.u.job_submitted.terms_id == id);
+    assert_true(third.submitted.u.job_submitted.terms_id != id);
+}
+
 static void a_job_becomes_an_event(void **state)
 {
     (void)state;
+    struct job_events events;
     struct pool_event event;
     struct error error;
     expect_good(full);
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &event, &error));
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    event = events.submitted;
     assert_int_equal(event.kind, POOL_EVENT_JOB_SUBMITTED);
     assert_int_equal(event.version, POOL_CORE_VERSION);
     assert_int_equal(event.u.job_submitted.job_id, 7);
@@ -299,13 +325,14 @@ static void a_job_becomes_an_event(void **state)
     assert_int_equal(event.u.job_submitted.capacity_mask, spec.capacity_mask);
 
     expect_good("{name: hi, kind: batch, run: {command: [echo, hello]}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &event, &error));
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    event = events.submitted;
     assert_int_equal(event.u.job_submitted.tenant, 0); /* nobody asked for a number */
     assert_int_equal(event.u.job_submitted.pool_mask, 0);
     assert_int_equal(event.u.job_submitted.region, 0);
 
     expect_good("{name: hi, kind: batch, owner: {team: full}, run: {command: [echo, hello]}}");
-    assert_false(job_spec_event(&spec, 7, 99, id_of, NULL, &event, &error));
+    assert_false(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
     assert_string_equal(error.text,
                         "no number is left for the name \"full\"; use one that is in use");
 }
@@ -347,6 +374,7 @@ int main(void)
         cmocka_unit_test(its_own_text_gives_the_same_job),
         cmocka_unit_test(the_hash_is_stable_and_blind_to_layout),
         cmocka_unit_test(a_job_becomes_an_event),
+        cmocka_unit_test(terms_are_an_event_of_their_own_under_an_id_of_their_content),
         cmocka_unit_test(work_saturates),
         cmocka_unit_test(no_allocation_failure_is_lost),
     };

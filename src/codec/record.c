@@ -107,6 +107,7 @@ static void walk_job_submitted(struct walk *walk, struct pool_event *e)
     walk_u8(walk, &e->u.job_submitted.kind);
     walk_u8(walk, &e->u.job_submitted.capacity_mask);
     walk_u8(walk, &e->u.job_submitted.reserved);
+    walk_u64(walk, &e->u.job_submitted.terms_id);
 }
 
 static void walk_node_observed(struct walk *walk, struct pool_event *e)
@@ -150,6 +151,32 @@ static void walk_worker_stalled(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.worker_stalled.slow_ppm);
 }
 
+static void walk_terms_defined(struct walk *walk, struct pool_event *e)
+{
+    struct job_terms *t = &e->u.terms_defined.terms;
+    walk_u64(walk, &e->u.terms_defined.terms_id);
+    walk_i64(walk, &t->run_us);
+    walk_i64(walk, &t->notice_us);
+    walk_i64(walk, &t->ckpt_interval_us);
+    walk_u64(walk, &t->data_bytes);
+    walk_u32(walk, &t->data_region);
+    walk_u32(walk, &t->device_milli);
+    walk_u32(walk, &t->device_memory_mib);
+    walk_u32(walk, &t->mig_profile);
+    walk_u32(walk, &t->host_cpu_milli);
+    walk_u32(walk, &t->host_memory_mib);
+    walk_u32(walk, &t->ncu_milli);
+    walk_u8(walk, &t->topology_required);
+    walk_u8(walk, &t->topology_preferred);
+    walk_u8(walk, &t->degrade);
+    walk_u8(walk, &t->affinity);
+    walk_u8(walk, &t->spread);
+    walk_u8(walk, &t->gate);
+    for (uint32_t i = 0; i < 2; i++) walk_u8(walk, &t->reserved_bytes[i]);
+    walk_u32(walk, &t->reserved_word);
+    for (uint32_t i = 0; i < 2; i++) walk_u64(walk, &t->reserved[i]);
+}
+
 /* false: no such kind */
 static bool walk_body(struct walk *walk, struct pool_event *e)
 {
@@ -170,6 +197,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
         return true;
     case POOL_EVENT_NODE_DRAIN_ASKED: walk_u64(walk, &e->u.node_drain_asked.node_key); return true;
     case POOL_EVENT_WORKER_STALLED: walk_worker_stalled(walk, e); return true;
+    case POOL_EVENT_TERMS_DEFINED: walk_terms_defined(walk, e); return true;
     case POOL_EVENT_KIND_END: return false;
     }
     return false;

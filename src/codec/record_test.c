@@ -36,7 +36,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_MODEL_DEFINED] = 24 + 24,
         [POOL_EVENT_POOL_DEFINED] = 24 + 32,
         [POOL_EVENT_OFFER_CHANGED] = 24 + 56,
-        [POOL_EVENT_JOB_SUBMITTED] = 24 + 88,
+        [POOL_EVENT_JOB_SUBMITTED] = 24 + 96,
         [POOL_EVENT_JOB_CANCELLED] = 24 + 8,
         [POOL_EVENT_NODE_OBSERVED] = 24 + 40,
         [POOL_EVENT_AGENT_REPORTED] = 24 + 24,
@@ -44,6 +44,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_CKPT_DURABLE] = 24 + 16,
         [POOL_EVENT_NODE_DRAIN_ASKED] = 24 + 8,
         [POOL_EVENT_WORKER_STALLED] = 24 + 56,
+        [POOL_EVENT_TERMS_DEFINED] = 24 + 96,
     };
     for (uint32_t kind = 1; kind < POOL_EVENT_KIND_END; kind++)
         assert_int_equal(bytes_used_by(kind), expected[kind]);

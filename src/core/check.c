@@ -187,6 +187,24 @@ static void check_markets(const pool *p)
     ASSERT(offers == p->offers_end);
 }
 
+static void check_terms(const pool *p)
+{
+    uint32_t used = 0, users = 0;
+    check_list(&p->terms_unused, CHAIN(p->terms, unused_link));
+    for (uint32_t slot = TERMS_NONE + 1; slot < p->terms_end; slot++) {
+        ASSERT(table_find(&p->terms_table, p->terms[slot].terms_id) == slot);
+        used += p->terms[slot].user_count > 0;
+        users += p->terms[slot].user_count;
+    }
+    ASSERT(used + p->terms_unused.count + 1 == p->terms_end);
+    ASSERT(p->terms_table.count + 1 == p->terms_end);
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+        ASSERT(p->shapes[s].terms < p->terms_end);
+        users -= p->shapes[s].terms != TERMS_NONE;
+    }
+    ASSERT(users == 0);
+}
+
 void pool_check(const pool *p)
 {
     heap_check(&p->timers);
@@ -197,4 +215,5 @@ void pool_check(const pool *p)
     check_shapes(p);
     check_offers(p);
     check_markets(p);
+    check_terms(p);
 }

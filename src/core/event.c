@@ -113,6 +113,42 @@ static const char *check_stall(const struct pool_event *event)
                                                       : "stall: lasts less than 0 or too long";
 }
 
+static bool is_duration(int64_t us)
+{
+    return us >= 0 && us <= TERMS_US_MAX;
+}
+
+static const char *check_terms_resources(const struct job_terms *t)
+{
+    if (t->device_milli > 1000)
+        return "terms: more than one device; ask for whole devices by their count";
+    if (t->device_memory_mib > TERMS_SIZE_MAX || t->host_cpu_milli > TERMS_SIZE_MAX ||
+        t->host_memory_mib > TERMS_SIZE_MAX || t->ncu_milli > TERMS_SIZE_MAX)
+        return "terms: memory, processors or NCU above a billion of their units";
+    if (t->mig_profile > TERMS_SIZE_MAX) return "terms: unknown MIG profile";
+    if (t->topology_required >= TOPOLOGY_END || t->topology_preferred >= TOPOLOGY_END)
+        return "terms: unknown level of topology";
+    return NULL;
+}
+
+static const char *check_terms(const struct pool_event *event)
+{
+    const struct job_terms *t = &event->u.terms_defined.terms;
+    if (event->u.terms_defined.terms_id == 0) return "terms: id 0 means none, use another";
+    const char *trouble = check_terms_resources(t);
+    if (trouble != NULL) return trouble;
+    if (!is_duration(t->run_us) || !is_duration(t->notice_us) || !is_duration(t->ckpt_interval_us))
+        return "terms: a time below 0 or above ten years";
+    if (t->data_bytes > INT64_MAX) return "terms: data does not fit 63 bits";
+    if (t->degrade > 1) return "terms: degrade is neither 0 nor 1";
+    if (t->affinity >= TOPOLOGY_END || t->spread >= TOPOLOGY_END)
+        return "terms: unknown level of affinity";
+    if (t->gate != 0) return "terms: unknown gate"; /* quotas give it a meaning */
+    uint64_t reserved = t->reserved_bytes[0] | t->reserved_bytes[1] | t->reserved_word |
+                        t->reserved[0] | t->reserved[1];
+    return reserved != 0 ? "terms: reserved field is not 0" : NULL;
+}
+
 static const char *check_kind(const struct pool_event *event)
 {
     switch ((enum pool_event_kind)event->kind) {
@@ -129,6 +165,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_CKPT_DURABLE:
     case POOL_EVENT_NODE_DRAIN_ASKED: return NULL;
     case POOL_EVENT_WORKER_STALLED: return check_stall(event);
+    case POOL_EVENT_TERMS_DEFINED: return check_terms(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

@@ -9,6 +9,9 @@
  *            meaning changes).
  * Levels     Observations are levels, not edges: "node 7 is UP", believed until its lease ends. The
  *            same event twice changes nothing the second time; a lost one is repaired by the next.
+ * Terms      JOB_SUBMITTED has no room for all that a job may ask for: the rest is in terms, defined
+ *            by an event right before that of each job that has any. Terms that no live job has may
+ *            be forgotten when room is short, oldest first, but never before the next event.
  * Ids        Names (tenants, zones, models, jobs) live outside; the core sees small numbers the
  *            daemon gave out, except node keys and worker ids, which the core makes and never uses
  *            again.
@@ -35,6 +38,7 @@ enum pool_event_kind {
     POOL_EVENT_CKPT_DURABLE,     /* a checkpoint of a job is stored and verified */
     POOL_EVENT_NODE_DRAIN_ASKED, /* an operator wants a node emptied and let go */
     POOL_EVENT_WORKER_STALLED, /* a job's workers found out who holds them up, or that it is over */
+    POOL_EVENT_TERMS_DEFINED,  /* what jobs ask for beyond JOB_SUBMITTED; comes before the job */
     POOL_EVENT_KIND_END,
 };
 
@@ -100,6 +104,42 @@ enum job_kind { JOB_KIND_ELASTIC = 1, JOB_KIND_BATCH, JOB_KIND_END };
 
 enum job_class { JOB_CLASS_P0, JOB_CLASS_P1, JOB_CLASS_P2, JOB_CLASS_P3, JOB_CLASS_END };
 
+/* How close together the devices of a job are, from loose to tight. */
+enum topology {
+    TOPOLOGY_ANY,    /* one region, as every job */
+    TOPOLOGY_ZONE,   /* one zone */
+    TOPOLOGY_RACK,   /* one rack: its nodes share a switch */
+    TOPOLOGY_NODE,   /* one node */
+    TOPOLOGY_NVLINK, /* one node whose devices reach each other without the host */
+    TOPOLOGY_END
+};
+
+/* What a job asks for beyond JOB_SUBMITTED: shared by all jobs that ask for the same. All zero is
+ * what a job without terms gets. No padding: compared and hashed as bytes. Fields that nobody acts
+ * upon yet are carried all the same. */
+struct job_terms {
+    int64_t run_us;           /* declared run time; 0 = not known */
+    int64_t notice_us;        /* what it needs to hand over before it is moved; 0 = drain_us */
+    int64_t ckpt_interval_us; /* how often it saves; 0 = not known */
+    uint64_t data_bytes;      /* what it reads, and lies in data_region */
+    uint32_t data_region;     /* 0 = nowhere in particular */
+    /* Per device. */
+    uint32_t device_milli;      /* share of a device; 0 = 1000 = whole */
+    uint32_t device_memory_mib; /* of a share: memory it may use; 0 = the same share of it */
+    uint32_t mig_profile;       /* number in the catalog (mig.h) + 1; 0 = none */
+    uint32_t host_cpu_milli, host_memory_mib; /* of its node; 0 = whatever is left */
+    uint32_t ncu_milli;                       /* asked for instead of devices; 0 = devices count */
+    uint8_t topology_required, topology_preferred; /* enum topology */
+    uint8_t degrade;  /* 1: the next tier of its pools when the one asked for has nothing */
+    uint8_t affinity; /* enum topology: its workers keep at least this close */
+    uint8_t spread;   /* enum topology: its workers keep out of each other's */
+    uint8_t gate;     /* what happens above a cost gate */
+    uint8_t reserved_bytes[2];
+    uint32_t reserved_word;
+    uint64_t reserved[2];
+};
+static_assert(sizeof(struct job_terms) == 88, "terms have no padding");
+
 /* Fixed size, no pointers: journaled, replayed, fuzzed and compared as bytes. */
 struct pool_event {
     uint64_t seq;
@@ -139,6 +179,7 @@ struct pool_event {
             uint32_t price_threshold_ppm; /* 0 = the pool's */
             uint32_t region;              /* 0 = any one region; else this one */
             uint8_t job_class, kind, capacity_mask /* bit = capacity_kind; 0 = any */, reserved;
+            uint64_t terms_id; /* of terms defined just before; 0 = none */
         } job_submitted;
         struct {
             uint64_t job_id;
@@ -172,6 +213,10 @@ struct pool_event {
             int64_t lasted_us;
             uint32_t kind, slow_ppm; /* enum stall_kind; SLOW_*: of what it usually takes */
         } worker_stalled;
+        struct {
+            uint64_t terms_id; /* from the content, so equal terms have one id; 0 means none */
+            struct job_terms terms;
+        } terms_defined;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

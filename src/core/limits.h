@@ -40,8 +40,10 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define NCU_MILLI_MAX      UINT32_C(1000000)         /* a device a thousand times an A100-40GB */
 #define THRESHOLD_PPM_MAX  UINT32_C(10000000)        /* ten times on-demand: never reached */
 #define THRESHOLD_PPM_NONE UINT32_C(1000000)         /* what 0 means: the on-demand price itself */
-#define SEQ_MAX            (UINT64_C(1) << 47)       /* ids are seq << 16 | position */
-#define KEY_SHIFT          40 /* node keys, worker ids: incarnation << 40 | n */
+#define TERMS_US_MAX       INT64_C(315360000000000)  /* ten years */
+#define TERMS_SIZE_MAX     UINT32_C(1000000000) /* a device: a million processors, a petabyte */
+#define SEQ_MAX            (UINT64_C(1) << 47)  /* ids are seq << 16 | position */
+#define KEY_SHIFT          40                   /* node keys, worker ids: incarnation << 40 | n */
 #define INCARNATION_MAX    ((UINT64_C(1) << 23) - 1)
 
 #define ENTRY_US_MAX INT64_C(60000000) /* an open ledger interval is closed after this */

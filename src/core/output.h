@@ -116,7 +116,9 @@ enum decision_kind {
       "worker &b computes more slowly: a slot takes %c of what is usual, at step #a")              \
     X(SLOW_STORAGE, "the checkpoints of worker &b take %c of what is usual, at step #a")           \
     X(SLOW_LINK, "the network between workers &b and &c has become slow, at step #a")              \
-    X(SLOW_NETWORK, "the network of worker &b has become slow, at step #a")
+    X(SLOW_NETWORK, "the network of worker &b has become slow, at step #a")                        \
+    X(LIMIT_TERMS, "its terms are not known: the pool holds its limit of #a different ones of "    \
+                   "live jobs; use those of another job or wait for one to end")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

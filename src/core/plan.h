@@ -38,7 +38,8 @@ struct verdict {
     struct numbers numbers;
 };
 void plan_admit(pool *p, const struct pool_event *event, struct pool_output *out);
-struct verdict plan_judge(const pool *p, const struct shape *shape);
+/* terms: of the shape, or of a request that is only asked about; NULL = not known */
+struct verdict plan_judge(const pool *p, const struct shape *shape, const struct job_terms *terms);
 
 /* plan_place.c */
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out);

@@ -25,13 +25,14 @@ static void add_market(const struct shape *s, const struct market *market, struc
     }
 }
 
-static struct reach reach_of(const pool *p, const struct shape *s, uint32_t region_index)
+static struct reach reach_of(const pool *p, const struct shape *s, const struct job_terms *terms,
+                             uint32_t region_index)
 {
     struct reach reach = {.usd_micros_per_hour = -1};
     uint64_t models = s->compat_mask & p->regions[region_index].model_mask;
     for (uint64_t rest = models; rest != 0; rest &= rest - 1)
         add_market(s, market_of(p, region_index, (uint32_t)__builtin_ctzll(rest)), &reach);
-    struct demand demand = demand_of(s, s->devices_min, /* committed */ 0);
+    struct demand demand = demand_of(s, terms, s->devices_min, /* committed */ 0);
     struct mix mix;
     demand.ever = 1;
     demand.budget_left_usd_micros = INT64_MAX;
@@ -44,13 +45,13 @@ static struct reach reach_of(const pool *p, const struct shape *s, uint32_t regi
     return reach;
 }
 
-static struct reach best_reach(const pool *p, const struct shape *s)
+static struct reach best_reach(const pool *p, const struct shape *s, const struct job_terms *terms)
 {
     struct reach best = {.usd_micros_per_hour = -1};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
         if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
-        struct reach here = reach_of(p, s, i);
+        struct reach here = reach_of(p, s, terms, i);
         best.any_offer |= here.any_offer;
         if (here.device_count > best.device_count) best.device_count = here.device_count;
         if (here.usd_micros_per_hour >= 0 &&
@@ -60,14 +61,17 @@ static struct reach best_reach(const pool *p, const struct shape *s)
     return best;
 }
 
-struct verdict plan_judge(const pool *p, const struct shape *s)
+struct verdict plan_judge(const pool *p, const struct shape *s, const struct job_terms *terms)
 {
     struct verdict verdict = {.reason = REASON_BAD_REQUEST,
                               .numbers = {.a = s->devices_min, .b = s->devices_max}};
     if (s->devices_min == 0 || s->devices_min > s->devices_max) return verdict;
+    if (terms == NULL)
+        return (struct verdict){.reason = REASON_LIMIT_TERMS,
+                                .numbers = {.a = p->config.limits.terms_max}};
     verdict = (struct verdict){.reason = REASON_NO_CAPABILITY};
     if (s->compat_mask == 0) return verdict;
-    struct reach reach = best_reach(p, s);
+    struct reach reach = best_reach(p, s, terms);
     verdict.reason = REASON_NO_OFFER;
     if (!reach.any_offer) return verdict;
     verdict.numbers = (struct numbers){.a = s->devices_min, .b = (int64_t)reach.device_count};
@@ -87,11 +91,11 @@ static struct verdict judge_event(const pool *p, const struct pool_event *event)
 {
     struct shape shape;
     shape_fill(p, event, &shape);
-    uint32_t like = shape_find(p, &shape);
+    uint32_t like = shape.terms == SLOT_NONE ? SLOT_NONE : shape_find(p, &shape);
     if (like != SLOT_NONE && p->shapes[like].queue.count > 0)
         return (struct verdict){.reason = REASON_FITS,
                                 .numbers = {.a = shape.devices_min, .b = shape.devices_max}};
-    return plan_judge(p, &shape);
+    return plan_judge(p, &shape, terms_of(p, &shape));
 }
 
 static bool is_known(const pool *p, uint64_t job_id, struct pool_output *out)

@@ -10,9 +10,11 @@ int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros)
     return committed_usd_micros < budget_usd_micros ? budget_usd_micros - committed_usd_micros : 0;
 }
 
-struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t committed_usd_micros)
+struct demand demand_of(const struct shape *s, const struct job_terms *terms, uint32_t devices_left,
+                        int64_t committed_usd_micros)
 {
-    struct demand demand = {.compat_mask = s->compat_mask,
+    struct demand demand = {.terms = terms,
+                            .compat_mask = s->compat_mask,
                             .capacity_mask = s->capacity_mask,
                             .threshold_ppm = s->threshold_ppm,
                             .job_class = s->job_class,

@@ -19,6 +19,7 @@
 enum supply_order { SUPPLY_BY_NCU, SUPPLY_BY_DEVICE };
 
 struct demand {
+    const struct job_terms *terms;
     uint64_t compat_mask; /* models */
     uint32_t capacity_mask, threshold_ppm, job_class;
     uint32_t devices_left;
@@ -66,7 +67,8 @@ struct mix {
 };
 
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros);
-struct demand demand_of(const struct shape *s, uint32_t devices_left, int64_t committed_usd_micros);
+struct demand demand_of(const struct shape *s, const struct job_terms *terms, uint32_t devices_left,
+                        int64_t committed_usd_micros);
 void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
                   uint32_t region_index, enum supply_order order);
 bool supply_next(struct supply *s, struct pick *ret_pick);

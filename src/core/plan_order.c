@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/terms.h"
 
 static uint32_t plan_of_shape(const pool *p, uint32_t slot)
 {
@@ -23,7 +24,8 @@ void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret
                                 .region = event->u.job_submitted.region,
                                 .job_class = event->u.job_submitted.job_class,
                                 .kind = event->u.job_submitted.kind,
-                                .capacity_mask = event->u.job_submitted.capacity_mask};
+                                .capacity_mask = event->u.job_submitted.capacity_mask,
+                                .terms = terms_find(p, event->u.job_submitted.terms_id)};
     shape_judge(p, ret_shape);
 }
 
@@ -34,7 +36,7 @@ static bool is_same(const struct shape *a, const struct shape *b)
            a->vram_min_mib == b->vram_min_mib && a->devices_min == b->devices_min &&
            a->devices_max == b->devices_max && a->price_threshold_ppm == b->price_threshold_ppm &&
            a->region == b->region && a->job_class == b->job_class && a->kind == b->kind &&
-           a->capacity_mask == b->capacity_mask;
+           a->capacity_mask == b->capacity_mask && a->terms == b->terms;
 }
 
 static uint64_t hash_of(const struct shape *s)
@@ -46,7 +48,7 @@ static uint64_t hash_of(const struct shape *s)
     hash = table_hash(hash ^ ((uint64_t)s->vram_min_mib << 32 | s->price_threshold_ppm));
     hash = table_hash(
         hash ^ ((uint64_t)s->region << 32 | s->capacity_mask << 16 | s->kind << 8 | s->job_class));
-    return hash;
+    return s->terms == TERMS_NONE ? hash : table_hash(hash ^ s->terms);
 }
 
 uint32_t shape_find(const pool *p, struct shape *wanted)
@@ -77,6 +79,7 @@ uint32_t shape_enter(pool *p, const struct pool_event *event)
             list_remove(&p->shapes_free, CHAIN(p->shapes, shapes_link), slot);
         ASSERT(slot < p->config.limits.jobs_max);
         p->shapes[slot] = wanted;
+        terms_use(p, wanted.terms);
         list_clear(&p->shapes[slot].queue);
         list_append(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
         table_insert(&p->shape_table, wanted.hash, slot);
@@ -96,6 +99,7 @@ void shape_leave(pool *p, uint32_t slot)
     table_remove(&p->shape_table, s->hash);
     list_remove(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
     list_append(&p->shapes_free, CHAIN(p->shapes, shapes_link), slot);
+    terms_leave(p, s->terms);
 }
 
 static bool rule_allows(const struct pool_rule *rule, const struct model *m, uint32_t model)

@@ -192,7 +192,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (held.device_count >= j->devices_max) return true;
     if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
     struct demand demand =
-        demand_of(s, j->devices_max - held.device_count, held.usd_micros_per_hour);
+        demand_of(s, terms_of(p, s), j->devices_max - held.device_count, held.usd_micros_per_hour);
     demand.job = job;
     uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
     if (missing == 0 && p->now_us < j->quiet_until_us)
@@ -238,7 +238,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     uint32_t job = s->queue.head;
     ASSERT(job != SLOT_NONE);
     struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
-    struct demand demand = demand_of(s, s->devices_max, held.usd_micros_per_hour);
+    struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, held.usd_micros_per_hour);
     demand.job = job;
     struct mix mix;
     if (best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),

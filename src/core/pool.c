@@ -17,7 +17,8 @@ void pool_config_default(struct pool_config *ret_config)
                                                   .offers_max = 4096,
                                                   .models_max = 64,
                                                   .pools_max = 64,
-                                                  .leases_max = 4096},
+                                                  .leases_max = 4096,
+                                                  .terms_max = 16384},
                                        .incarnation = 1,
                                        .ask_again_us = 5000000,
                                        .agent_lease_us = 15000000,
@@ -79,12 +80,14 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     p->leases = carve(c, limits->leases_max, sizeof p->leases[0]);
     p->shapes = carve(c, limits->jobs_max, sizeof p->shapes[0]);
     p->jobs = carve(c, limits->jobs_max, sizeof p->jobs[0]);
+    p->terms = carve(c, (size_t)limits->terms_max + 1, sizeof p->terms[0]);
     carve_heap(c, &p->timers, nodes + limits->leases_max + limits->offers_max + limits->jobs_max);
     carve_heap(c, &p->plans, limits->jobs_max * 2);
     carve_table(c, &p->node_table, nodes);
     carve_table(c, &p->job_table, limits->jobs_max);
     carve_table(c, &p->offer_table, limits->offers_max);
     carve_table(c, &p->shape_table, limits->jobs_max);
+    carve_table(c, &p->terms_table, limits->terms_max);
     p->node_slots = nodes;
     p->markets_end = regions * limits->models_max;
     return c->bytes;
@@ -98,6 +101,7 @@ static void check_limits(const struct pool_limits *limits)
     ASSERT(limits->leases_max <= UINT32_C(1) << 26);
     ASSERT(limits->offers_max <= UINT32_C(1) << 26);
     ASSERT(limits->jobs_max <= UINT32_C(1) << 26);
+    ASSERT(limits->terms_max <= UINT32_C(1) << 26);
 }
 
 size_t pool_size(const struct pool_limits *limits)
@@ -115,6 +119,7 @@ static void clear_lists(pool *p)
     list_clear(&p->shapes_free);
     list_clear(&p->shapes_used);
     list_clear(&p->ended);
+    list_clear(&p->terms_unused);
 }
 
 pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *config)
@@ -137,7 +142,10 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     table_clear(&p->job_table);
     table_clear(&p->offer_table);
     table_clear(&p->shape_table);
+    table_clear(&p->terms_table);
     memset(p->models, 0, config->limits.models_max * sizeof p->models[0]);
+    p->terms[TERMS_NONE] = (struct terms){0};
+    p->terms_end = TERMS_NONE + 1;
     memset(p->rules, 0, config->limits.pools_max * sizeof p->rules[0]);
     return p;
 }

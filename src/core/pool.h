@@ -24,6 +24,7 @@ struct pool_limits {
     uint32_t nodes_max, jobs_max, offers_max, models_max; /* models_max <= 64 */
     uint32_t pools_max;                                   /* <= 64 */
     uint32_t leases_max;                                  /* a lease: one job on one node */
+    uint32_t terms_max, reserved; /* different terms of live jobs; more are refused */
 };
 
 struct pool_config {

@@ -6,6 +6,7 @@
 struct asking {
     const pool *p;
     struct shape shape;
+    const struct job_terms *terms;
     struct quote *quote;
 };
 
@@ -102,7 +103,7 @@ static void insert(struct quote *quote, const struct quote_option *option)
 static void offer_strategy(struct asking *a, uint32_t region_index, uint32_t strategy,
                            uint32_t capacity_mask, uint64_t compat_mask)
 {
-    struct demand demand = demand_of(&a->shape, a->shape.devices_max, /* committed */ 0);
+    struct demand demand = demand_of(&a->shape, a->terms, a->shape.devices_max, /* committed */ 0);
     struct mix mix;
     demand.capacity_mask = capacity_mask;
     demand.compat_mask = compat_mask;
@@ -120,7 +121,7 @@ static void offer_single_model(struct asking *a, uint32_t region_index)
     struct mix best_mix = {0};
     if ((models & (models - 1)) == 0) return; /* the mix is of one model anyway */
     for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
-        struct demand demand = demand_of(s, s->devices_max, /* committed */ 0);
+        struct demand demand = demand_of(s, a->terms, s->devices_max, /* committed */ 0);
         struct mix mix;
         demand.compat_mask = rest & ~(rest - 1);
         supply_best(a->p, &demand, region_index, s->devices_min, &mix);
@@ -148,13 +149,15 @@ static void quote_region(struct asking *a, uint32_t region_index)
     offer_single_model(a, region_index);
 }
 
-void pool_quote(const pool *p, const struct pool_event *submitted, struct quote *ret_quote)
+void pool_quote(const pool *p, const struct pool_event *submitted, const struct job_terms *terms,
+                struct quote *ret_quote)
 {
-    struct asking a = {.p = p, .quote = ret_quote};
+    static const struct job_terms none;
+    struct asking a = {.p = p, .terms = terms != NULL ? terms : &none, .quote = ret_quote};
     ASSERT(submitted->kind == POOL_EVENT_JOB_SUBMITTED);
     *ret_quote = (struct quote){0};
     shape_fill(p, submitted, &a.shape);
-    struct verdict verdict = plan_judge(p, &a.shape);
+    struct verdict verdict = plan_judge(p, &a.shape, a.terms);
     ret_quote->verdict = verdict.reason;
     ret_quote->a = verdict.numbers.a;
     ret_quote->b = verdict.numbers.b;

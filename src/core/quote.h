@@ -45,7 +45,9 @@ struct quote {
     struct quote_option options[QUOTE_OPTIONS_MAX];
 };
 
-/* `submitted` is a JOB_SUBMITTED event (seq and now are not looked at). */
-void pool_quote(const pool *p, const struct pool_event *submitted, struct quote *ret_quote);
+/* `submitted` is a JOB_SUBMITTED event (seq, now and terms_id are not looked at); terms NULL = none.
+ */
+void pool_quote(const pool *p, const struct pool_event *submitted, const struct job_terms *terms,
+                struct quote *ret_quote);
 
 #endif

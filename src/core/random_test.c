@@ -248,6 +248,12 @@ static void submit(struct world *w)
 {
     uint32_t min = 1 + draw(w, 4);
     bool batch = draw(w, 5) == 0;
+    uint64_t terms_id = draw(w, 3) == 0 ? 1 + draw(w, 4) : 0;
+    if (terms_id != 0)
+        happen(w, (struct pool_event){
+                      .kind = POOL_EVENT_TERMS_DEFINED,
+                      .u.terms_defined = {.terms_id = terms_id,
+                                          .terms = {.run_us = (int64_t)terms_id * SECOND_US}}});
     happen(w, (struct pool_event){
                   .kind = POOL_EVENT_JOB_SUBMITTED,
                   .u.job_submitted = {.job_id = 1 + draw(w, JOBS),
@@ -259,7 +265,8 @@ static void submit(struct world *w)
                                       .tenant = 1 + draw(w, 3),
                                       .price_threshold_ppm = draw(w, 2) * 700000,
                                       .job_class = (uint8_t)draw(w, JOB_CLASS_END),
-                                      .kind = batch ? JOB_KIND_BATCH : JOB_KIND_ELASTIC}});
+                                      .kind = batch ? JOB_KIND_BATCH : JOB_KIND_ELASTIC,
+                                      .terms_id = terms_id}});
 }
 
 static void heartbeat(struct world *w, struct machine *m)
@@ -451,7 +458,8 @@ static void every_seed_holds_and_comes_to_rest(void **state)
                                      .offers_max = OFFERS,
                                      .models_max = MODELS,
                                      .pools_max = 1,
-                                     .leases_max = seed % 7 == 0 ? 6 : 64};
+                                     .leases_max = seed % 7 == 0 ? 6 : 64,
+                                     .terms_max = seed % 2 == 0 ? 2 : 8};
         run_seed(seed, limits, &marks);
     }
     printf("marks %" PRIx64 "\n", marks);

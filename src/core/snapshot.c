@@ -12,7 +12,7 @@
 #include "core/state.h"
 #include <string.h>
 
-#define SNAPSHOT_MAGIC UINT64_C(0x31304c4f4f505353) /* "SSPOOL01" */
+#define SNAPSHOT_MAGIC UINT64_C(0x32304c4f4f505353) /* "SSPOOL02" */
 
 enum walk_mode { WALK_DIGEST, WALK_WRITE, WALK_READ };
 
@@ -128,7 +128,8 @@ static_assert(sizeof(struct market) == 88, "walk the new field of market");
 static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
 static_assert(sizeof(struct node) == 208, "walk the new field of node");
 static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
-static_assert(sizeof(struct shape) == 104, "walk the new field of shape");
+static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
+static_assert(sizeof(struct shape) == 112, "walk the new field of shape");
 static_assert(sizeof(struct job) == 272, "walk the new field of job");
 
 static void walk_catalog(struct walk *w, pool *p)
@@ -265,8 +266,47 @@ static void walk_shape(struct walk *w, pool *p, struct shape *s)
     walk_u32(w, &s->capacity_mask);
     walk_u32(w, &s->threshold_ppm);
     walk_u32(w, &s->user_count);
+    walk_index(w, &s->terms, p->terms_end);
     walk_list(w, &s->queue, p->jobs_end);
     walk_link(w, &s->shapes_link, p->shapes_end);
+}
+
+static void walk_u8(struct walk *w, uint8_t *value)
+{
+    *value = (uint8_t)walk_value(w, *value, 1);
+}
+
+/* Every byte: terms are compared as bytes. */
+static void walk_job_terms(struct walk *w, struct job_terms *t)
+{
+    walk_i64(w, &t->run_us);
+    walk_i64(w, &t->notice_us);
+    walk_i64(w, &t->ckpt_interval_us);
+    walk_u64(w, &t->data_bytes);
+    walk_u32(w, &t->data_region);
+    walk_u32(w, &t->device_milli);
+    walk_u32(w, &t->device_memory_mib);
+    walk_u32(w, &t->mig_profile);
+    walk_u32(w, &t->host_cpu_milli);
+    walk_u32(w, &t->host_memory_mib);
+    walk_u32(w, &t->ncu_milli);
+    walk_u8(w, &t->topology_required);
+    walk_u8(w, &t->topology_preferred);
+    walk_u8(w, &t->degrade);
+    walk_u8(w, &t->affinity);
+    walk_u8(w, &t->spread);
+    walk_u8(w, &t->gate);
+    for (uint32_t i = 0; i < 2; i++) walk_u8(w, &t->reserved_bytes[i]);
+    walk_u32(w, &t->reserved_word);
+    for (uint32_t i = 0; i < 2; i++) walk_u64(w, &t->reserved[i]);
+}
+
+static void walk_terms(struct walk *w, pool *p, struct terms *t)
+{
+    walk_u64(w, &t->terms_id);
+    walk_job_terms(w, &t->job);
+    walk_u32(w, &t->user_count);
+    walk_link(w, &t->unused_link, p->terms_end);
 }
 
 static void walk_job(struct walk *w, pool *p, struct job *j)
@@ -337,6 +377,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_end(w, &p->offers_end, limits->offers_max);
     walk_end(w, &p->shapes_end, limits->jobs_max);
     walk_end(w, &p->regions_end, models_max == 0 ? 0 : p->markets_end / models_max);
+    walk_end(w, &p->terms_end, limits->terms_max + 1);
     walk_end(w, &p->node_count, p->node_slots);
     walk_u32(w, &p->starved);
     walk_u32(w, &p->improved);
@@ -347,6 +388,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_list(w, &p->shapes_free, p->shapes_end);
     walk_list(w, &p->ended, p->jobs_end);
     walk_list(w, &p->shapes_used, p->shapes_end);
+    walk_list(w, &p->terms_unused, p->terms_end);
 }
 
 /* Who is to be planned: jobs by slot, shapes by slot behind jobs_max. Put back in the order of the
@@ -379,6 +421,7 @@ static void walk_pool(struct walk *w, pool *p)
     for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);
     for (uint32_t i = 0; i < p->nodes_end; i++) walk_node(w, p, &p->nodes[i]);
     for (uint32_t i = 0; i < p->leases_end; i++) walk_lease(w, p, &p->leases[i]);
+    for (uint32_t i = TERMS_NONE + 1; i < p->terms_end; i++) walk_terms(w, p, &p->terms[i]);
     for (uint32_t i = 0; i < p->shapes_end; i++) walk_shape(w, p, &p->shapes[i]);
     for (uint32_t i = 0; i < p->jobs_end; i++) walk_job(w, p, &p->jobs[i]);
     walk_plans(w, p);
@@ -433,6 +476,8 @@ static void rebuild(pool *p)
         table_insert(&p->node_table, p->nodes[i].node_key, i);
         node_retime(p, i);
     }
+    for (uint32_t i = TERMS_NONE + 1; i < p->terms_end; i++)
+        table_insert(&p->terms_table, p->terms[i].terms_id, i);
     for (uint32_t i = 0; i < p->leases_end; i++)
         if (p->leases[i].state != LEASE_FREE) lease_retime(p, i);
     for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)

@@ -117,7 +117,7 @@ static void the_first_option_is_what_the_planner_does(void **state)
             open_busy(&b);
             struct pool_event event = job_event(1, max, budget * USD);
             uint64_t digest = pool_digest(b.p);
-            pool_quote(b.p, &event, &quote);
+            pool_quote(b.p, &event, NULL, &quote);
             assert_int_equal(pool_digest(b.p), digest);
             assert_int_equal(quote.verdict, REASON_FITS);
             const struct quote_option *best = &quote.options[0];
@@ -147,7 +147,7 @@ static void options_come_best_first_and_say_why_not(void **state)
     (void)state;
     open_busy(&b);
     struct pool_event event = job_event(2, 4, 3 * USD);
-    pool_quote(b.p, &event, &quote);
+    pool_quote(b.p, &event, NULL, &quote);
     assert_int_equal(quote.verdict, REASON_FITS);
     bool possible = true, spot = false, single = false;
     for (uint32_t i = 0; i < quote.option_count; i++) {
@@ -162,11 +162,11 @@ static void options_come_best_first_and_say_why_not(void **state)
     assert_true(spot);
     assert_true(single);
     event = job_event(1000, 1000, 0);
-    pool_quote(b.p, &event, &quote);
+    pool_quote(b.p, &event, NULL, &quote);
     assert_int_equal(quote.verdict, REASON_GANG_TOO_LARGE);
     assert_int_equal(quote.b, 16);
     event = job_event(3, 2, 0);
-    pool_quote(b.p, &event, &quote);
+    pool_quote(b.p, &event, NULL, &quote);
     assert_int_equal(quote.verdict, REASON_BAD_REQUEST);
     assert_int_equal(quote.option_count, 0);
     bench_close(&b);
@@ -205,6 +205,16 @@ static void ill_formed_events_are_named(void **state)
          "bill"},
         {{.kind = POOL_EVENT_AGENT_REPORTED, .u.agent_reported = {.node_key = 1}}, "phase"},
         {{.kind = POOL_EVENT_WORKER_REPORTED, .u.worker_reported = {.node_key = 0}}, "key"},
+        {{.kind = POOL_EVENT_TERMS_DEFINED}, "id 0"},
+        {{.kind = POOL_EVENT_TERMS_DEFINED,
+          .u.terms_defined = {.terms_id = 1, .terms = {.device_milli = 1001}}},
+         "one device"},
+        {{.kind = POOL_EVENT_TERMS_DEFINED,
+          .u.terms_defined = {.terms_id = 1, .terms = {.run_us = -1}}},
+         "time"},
+        {{.kind = POOL_EVENT_TERMS_DEFINED,
+          .u.terms_defined = {.terms_id = 1, .terms = {.reserved = {0, 1}}}},
+         "reserved"},
     };
     (void)state;
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -105,6 +105,16 @@ struct lease {
     struct link job_link, node_link;
 };
 
+/* Slot 0 holds the terms of jobs without any: never looked up, never free. */
+#define TERMS_NONE 0
+
+struct terms {
+    uint64_t terms_id;
+    struct job_terms job;
+    uint32_t user_count, reserved; /* shapes */
+    struct link unused_link;
+};
+
 /* What a job asks for, shared by all jobs that ask for the same: judged once for all of them. */
 struct shape {
     uint64_t hash, capability_mask, pool_mask;
@@ -113,8 +123,10 @@ struct shape {
     uint32_t vram_min_mib, devices_min, devices_max, price_threshold_ppm;
     uint32_t region, job_class, kind, capacity_mask;
     uint32_t threshold_ppm; /* the one in force */
-    uint32_t user_count;    /* live jobs; 0 = free slot */
-    struct list queue;      /* queued jobs, oldest first */
+    uint32_t terms;         /* slot; SLOT_NONE only while judged: its terms are not known */
+    uint32_t reserved;
+    uint32_t user_count; /* live jobs; 0 = free slot */
+    struct list queue;   /* queued jobs, oldest first */
     struct link shapes_link;
 };
 
@@ -147,12 +159,13 @@ struct pool {
     uint32_t node_slots, node_count, markets_end, starved, improved;
     uint32_t budget_job_count;    /* live jobs with a budget: price changes concern them */
     uint32_t least_threshold_ppm; /* no job is more impatient: prices below concern no threshold */
-    uint32_t reserved;
+    uint32_t terms_end;
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
     struct list ended;                                /* jobs, oldest end first */
     struct list shapes_used;
+    struct list terms_unused; /* of no live job, oldest first */
     struct heap timers, plans;
-    struct table node_table, job_table, offer_table, shape_table;
+    struct table node_table, job_table, offer_table, shape_table, terms_table;
     struct model *models;
     struct pool_rule *rules;
     struct region *regions;
@@ -162,6 +175,7 @@ struct pool {
     struct lease *leases;
     struct shape *shapes;
     struct job *jobs;
+    struct terms *terms;
 };
 
 #define CHAIN(array, field)                                                                        \
@@ -188,6 +202,12 @@ static inline uint32_t timer_of_job(const pool *p, uint32_t slot)
 static inline struct market *market_of(const pool *p, uint32_t region_index, uint32_t model)
 {
     return &p->markets[region_index * p->config.limits.models_max + model];
+}
+
+/* NULL: not known, and its job is refused. */
+static inline const struct job_terms *terms_of(const pool *p, const struct shape *s)
+{
+    return s->terms == SLOT_NONE ? NULL : &p->terms[s->terms].job;
 }
 
 static inline bool job_is_live(const struct job *j)

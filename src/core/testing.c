@@ -92,6 +92,12 @@ void bench_offer(struct bench *b, struct test_offer offer)
                                                    .stock_count = offer.stock}});
 }
 
+void bench_terms(struct bench *b, uint64_t terms_id, struct job_terms terms)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_TERMS_DEFINED,
+                                      .u.terms_defined = {.terms_id = terms_id, .terms = terms}});
+}
+
 void bench_submit(struct bench *b, struct test_job job)
 {
     bench_step(
@@ -114,7 +120,8 @@ void bench_submit(struct bench *b, struct test_job job)
                                    .region = job.region,
                                    .job_class = (uint8_t)job.job_class,
                                    .kind = (uint8_t)(job.kind == 0 ? JOB_KIND_ELASTIC : job.kind),
-                                   .capacity_mask = (uint8_t)job.capacity_mask}});
+                                   .capacity_mask = (uint8_t)job.capacity_mask,
+                                   .terms_id = job.terms_id}});
 }
 
 void bench_node(struct bench *b, uint64_t node_key, uint32_t phase)

@@ -54,7 +54,9 @@ struct test_job {
     uint32_t min, max, job_class, kind, capacity_mask, threshold_ppm, vram_gib, region;
     uint64_t capability_mask, pool_mask;
     int64_t budget_per_hour, budget;
+    uint64_t terms_id; /* bench_terms() first */
 };
+void bench_terms(struct bench *b, uint64_t terms_id, struct job_terms terms);
 void bench_submit(struct bench *b, struct test_job job);
 void bench_node(struct bench *b, uint64_t node_key, uint32_t phase);
 void bench_node_full(struct bench *b, uint64_t node_key, uint32_t phase, uint32_t reason,

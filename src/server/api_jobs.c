@@ -85,19 +85,20 @@ static bool push_rows(struct batch *b, const struct job_info *info, char *spec_t
 static bool push_job(struct server *s, const struct job_spec *spec, char *spec_text,
                      const char *key, uint64_t *ret_job_id, struct error *ret_error)
 {
-    struct pool_event event;
+    struct job_events events;
     uint64_t hash = job_spec_text_hash(spec_text);
     const struct job_info *info = jobs_add(&s->jobs, spec->name, hash, key, ret_error);
     if (info == NULL) return false;
     uint64_t job_id = info->job_id;
     const char *trouble = NULL;
-    if (!job_spec_event(spec, job_id, hash, names_id_of, s->names, &event, ret_error)) goto fail;
+    if (!job_spec_event(spec, job_id, hash, names_id_of, s->names, &events, ret_error)) goto fail;
     /* Rows first: an event without its job row could not be undone, rows without event can. */
     if (!push_rows(pump_batch(s->pump), info, spec_text)) {
         (void)error_set(ret_error, "out of memory; try again");
         goto fail;
     }
-    trouble = pump_push(s->pump, &event);
+    if (events.terms.kind != 0) trouble = pump_push(s->pump, &events.terms);
+    if (trouble == NULL) trouble = pump_push(s->pump, &events.submitted);
     if (trouble != NULL) {
         struct batch *b = pump_batch(s->pump);
         struct batch_job *row = array_at(&b->jobs, --b->jobs.count);
@@ -194,18 +195,18 @@ void api_job_submit(struct server *s, request *r)
 void api_plan(struct server *s, request *r)
 {
     struct error error;
-    struct pool_event event;
+    struct job_events events;
     struct job_spec *spec = parse_spec(s, r);
     if (spec == NULL) return;
     struct quote *quote = mem_zalloc(1, sizeof *quote);
     if (quote == NULL) {
         request_fail(r, 503, "out of memory; try again");
     } else if (!job_spec_event(spec, 1 /* any id: nothing is kept */, 1, names_id_of, s->names,
-                               &event, &error)) {
+                               &events, &error)) {
         request_fail(r, 400, "%s", error.text);
     } else {
         struct view_names view_names = server_view_names(s);
-        pool_quote(s->pool, &event, quote);
+        pool_quote(s->pool, &events.submitted, &events.terms.u.terms_defined.terms, quote);
         request_reply_json(r, 200, quote_json(&view_names, quote, spec));
     }
     mem_free(quote);

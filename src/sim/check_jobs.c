@@ -241,6 +241,25 @@ static void refusals_check_budget(struct sim *s, const struct pool_decision *d,
                  d->job_id, cheapest);
 }
 
+/* Only when as many different terms as there is room for belong to jobs that live. */
+static void refusals_check_terms(struct sim *s, const struct pool_decision *d)
+{
+    struct job_view view;
+    uint64_t ids[SIM_JOBS_MAX];
+    uint32_t count = 0;
+    if (d->reason != REASON_LIMIT_TERMS) return;
+    for (uint32_t i = 0; i < s->job_count; i++) {
+        uint64_t id = s->jobs[i].submit.u.job_submitted.terms_id;
+        bool lives = pool_job_find(s->server.pool, i + 1, &view) && view.state <= JOB_RUNNING;
+        bool seen = id == 0 || !lives;
+        for (uint32_t k = 0; k < count; k++) seen |= ids[k] == id;
+        if (!seen) ids[count++] = id;
+    }
+    if (count < s->options.pool.limits.terms_max)
+        sim_fail(s, "refusals", "job %" PRIu64 " is refused for its terms, %u of %u are in use",
+                 d->job_id, count, s->options.pool.limits.terms_max);
+}
+
 static void refusals_on_decision(struct sim *s, const struct pool_decision *d)
 {
     const struct sim_job *job = sim_job_find(s, d->job_id);
@@ -260,6 +279,7 @@ static void refusals_on_decision(struct sim *s, const struct pool_decision *d)
         }
     }
     refusals_check_budget(s, d, job);
+    refusals_check_terms(s, d);
     if (d->reason == REASON_LIMIT_JOBS) {
         /* An ended job whose nodes are still paid for keeps its place. */
         uint32_t kept = 0;

@@ -52,8 +52,8 @@ static void send_submit(struct sim *s, uint32_t job)
     uint32_t index;
     struct sim_message *message = sim_message_new(s, SIM_MESSAGE_SUBMIT, &index);
     message->origin = job;
-    message->count = 1;
-    message->events[0] = s->jobs[job].submit;
+    if (s->jobs[job].terms.kind != 0) message->events[message->count++] = s->jobs[job].terms;
+    message->events[message->count++] = s->jobs[job].submit;
     sim_send_to_server(s, index);
 }
 

@@ -112,16 +112,32 @@ static void draw_needs(struct sim *s, struct sim_random *random, struct pool_eve
     if (sim_random_chance(random, s->options.impossible_ppm)) draw_impossible(random, submit);
 }
 
+/* Few different ones, so that jobs share them. */
+static void draw_terms(struct sim *s, uint32_t index)
+{
+    struct sim_random random = sim_random_fork(s->seed, 3400 + index);
+    struct sim_job *job = &s->jobs[index];
+    if (!sim_random_chance(&random, 400000)) return;
+    uint64_t terms_id = (uint64_t)sim_random_range(&random, 1, 5);
+    job->terms.kind = POOL_EVENT_TERMS_DEFINED;
+    job->terms.u.terms_defined.terms_id = terms_id;
+    job->terms.u.terms_defined.terms.run_us = (int64_t)terms_id * 10 * SIM_MINUTE_US;
+    job->submit.u.job_submitted.terms_id = terms_id;
+}
+
 static void draw_job(struct sim *s, uint32_t index)
 {
     struct sim_random random = sim_random_fork(s->seed, 3300 + index);
     struct sim_job *job = &s->jobs[index];
     job->random = random;
     job->submit.kind = POOL_EVENT_JOB_SUBMITTED;
-    if (index > 0 && sim_random_chance(&random, 300000))
+    if (index > 0 && sim_random_chance(&random, 300000)) {
         job->submit = s->jobs[index - 1].submit;
-    else
+        job->terms = s->jobs[index - 1].terms;
+    } else {
         draw_needs(s, &random, &job->submit);
+        draw_terms(s, index);
+    }
     job->submit.u.job_submitted.job_id = index + 1;
     job->submit.u.job_submitted.spec_hash = sim_random_next(&random);
     job->submit.u.job_submitted.tenant = 1 + (uint32_t)sim_random_range(&random, 0, 2);

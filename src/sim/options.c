@@ -71,6 +71,7 @@ static void draw_limits(struct sim_random *random, struct pool_limits *limits)
     limits->leases_max = (uint32_t)sim_random_range(random, tight ? 2 : 16, tight ? 6 : 64);
     limits->models_max = SIM_MODELS_MAX;
     limits->pools_max = SIM_POOLS_COUNT;
+    limits->terms_max = tight ? 2 : 8;
 }
 
 static void draw_config(struct sim_random *random, struct sim_options *options)

@@ -369,7 +369,8 @@ static struct sim_options calm_options(void)
                                                .offers_max = SIM_OFFERS_MAX,
                                                .models_max = SIM_MODELS_MAX,
                                                .pools_max = SIM_POOLS_COUNT,
-                                               .leases_max = 64};
+                                               .leases_max = 64,
+                                               .terms_max = 8};
     options.pool.incarnation = 1;
     return options;
 }

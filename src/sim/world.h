@@ -78,6 +78,7 @@ struct sim_worker {
 
 struct sim_job {
     struct pool_event submit;
+    struct pool_event terms; /* sent before it; kind 0: it has none */
     int64_t submit_us, cancel_us, repeat_us;
     int64_t work_us, done_us, ckpt_us; /* device-time needed, done, safe */
     int64_t advanced_us;

@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
                                          .offers_max = 4,
                                          .models_max = 4,
                                          .pools_max = 2,
-                                         .leases_max = 6};
+                                         .leases_max = 6,
+                                         .terms_max = 2};
     size_t size = pool_size(&config.limits);
     void *memory = mem_alloc(size);
     if (memory == NULL) return 0;

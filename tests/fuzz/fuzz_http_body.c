@@ -55,9 +55,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     }
     if (!job_spec_parse(&catalog, &config, "body", (const char *)bytes, count, &spec, &error))
         return 0;
-    struct pool_event event, again;
+    struct job_events events;
+    struct pool_event again;
     uint8_t record[RECORD_BYTES];
-    ASSERT(job_spec_event(&spec, 1, 2, id_of, NULL, &event, &error));
+    ASSERT(job_spec_event(&spec, 1, 2, id_of, NULL, &events, &error));
+    struct pool_event event = events.submitted;
+    ASSERT(events.terms.kind == 0 || pool_event_check(&events.terms) == NULL);
     event.seq = 1;
     ASSERT(pool_event_check(&event) == NULL);
     record_encode(&event, record);

@@ -1,7 +1,7 @@
 /* All-reduce of float32 between processes of this machine, over the product's links and driver:
  * plain sums against the better of OpenMPI and Gloo, the exact exchange against plain sums.
  *
- *     bench_reduce [--quick] [tcp|shm] [r2|r4]
+ *     bench_reduce [--quick] [tcp|shm] [r2|r4] [4KB|64KB|1MB|16MB|64MB|256MB ...]
  *
  * Rounds of ours, OpenMPI (same transport) and Gloo (which has only TCP) alternate, so that noise
  * of the machine hits all; within a round our two forms alternate. An iteration begins with a
@@ -34,7 +34,7 @@ static const struct size {
     const char *name;
 } sizes[SIZES] = {{4 << 10, 300, 200, "4KB"}, {64 << 10, 100, 50, "64KB"},
                   {1 << 20, 40, 20, "1MB"},   {16 << 20, 6, 4, "16MB"},
-                  {64 << 20, 3, 2, "64MB"},   {256 << 20, 2, 0, "256MB"}};
+                  {64 << 20, 3, 2, "64MB"},   {256 << 20, 2, 2, "256MB"}};
 
 enum who { OURS_PLAIN, OURS_EXACT, OPENMPI, GLOO, WHO };
 static const char *const NAMES[WHO] = {"ours", "ours, exact", "OpenMPI", "Gloo"};
@@ -55,6 +55,7 @@ struct meeting {
 struct round {
     bool quick, is_shm;
     uint32_t ranks;
+    bool has_size[SIZES];
     struct meeting *meeting;
     const char *folder; /* of this program, the peers lie beside it */
 };
@@ -74,6 +75,7 @@ static int64_t now_ns(void)
 
 static uint32_t iterations(const struct round *round, uint32_t size)
 {
+    if (!round->has_size[size]) return 0;
     return round->quick ? sizes[size].quick : sizes[size].iterations;
 }
 
@@ -321,6 +323,16 @@ static void measure(struct round *round, uint32_t rounds)
         if (iterations(round, size) > 0) print_size(round, &samples, size);
 }
 
+/* Sizes asked for; none named: all are. */
+static void choose_sizes(struct round *round, int argc, char **argv)
+{
+    bool any = false;
+    for (uint32_t size = 0; size < SIZES; size++)
+        for (int i = 1; i < argc; i++)
+            if (strcmp(argv[i], sizes[size].name) == 0) any = round->has_size[size] = true;
+    for (uint32_t size = 0; size < SIZES && !any; size++) round->has_size[size] = true;
+}
+
 /* Is this one asked for? Nothing named: all are. */
 static bool wanted(int argc, char **argv, const char *name, const char *other)
 {
@@ -339,6 +351,7 @@ int main(int argc, char **argv)
     snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - argv[0]),
              slash == NULL ? "." : argv[0]);
     struct round round = {.quick = argc > 1 && strcmp(argv[1], "--quick") == 0, .folder = folder};
+    choose_sizes(&round, argc, argv);
     round.meeting = mmap(NULL, sizeof *round.meeting, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (round.meeting == MAP_FAILED) die("mmap");

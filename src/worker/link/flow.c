@@ -13,9 +13,12 @@
 enum { EVENTS = 16, YIELDS = 32, MAKE_WAY_MAX = 1000, OFFERED_AT_ONCE = 4 };
 #define SPIN_NS INT64_C(100000) /* a sleep and a wake cost some 10 us: a few times that */
 
-/* A yield that took longer gave the core to somebody who computes: a sleeper is served sooner. */
-#define CONTENDED_NS INT64_C(20000)
-#define CALM_NS      INT64_C(100000000) /* for so long nothing is yielded then */
+/* A yield that took longer gave the core to somebody who computes, not to a peer that moves its
+ * messages: a sleeper is served sooner. For how long nothing is yielded then doubles each time and
+ * shrinks with each short yield, so that one odd yield costs little and few are wasted. */
+#define CONTENDED_NS INT64_C(500000)
+#define CALM_MIN_NS  INT64_C(1000000)
+#define CALM_MAX_NS  INT64_C(100000000)
 
 struct flow_peer {
     uint64_t id;
@@ -42,6 +45,7 @@ struct flow {
     struct link *grave[GROUP_PEERS_MAX];
     uint32_t grave_count;
     int64_t contended_ns; /* until then somebody else computes here */
+    int64_t calm_ns;      /* how long that is to be thought the next time */
     int64_t idle_ns;      /* since when nothing moved, 0: something did */
     uint32_t yields;
 };
@@ -109,6 +113,7 @@ struct flow *flow_open(const struct flow_source *source, pthread_mutex_t *lock_,
     bool known = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
     flow->cores = known ? (uint32_t)CPU_COUNT(&cpus) : 1;
     flow->crowd = 1;
+    flow->calm_ns = CALM_MIN_NS;
     return flow;
 }
 
@@ -370,6 +375,18 @@ static void pause_a_little(void)
 #endif
 }
 
+/* False: it took so long that the next ones had better be left. */
+static bool note_yield(struct flow *flow, int64_t before_ns, int64_t after_ns)
+{
+    if (after_ns - before_ns <= CONTENDED_NS) {
+        flow->calm_ns -= (flow->calm_ns - CALM_MIN_NS) / 16;
+        return true;
+    }
+    flow->contended_ns = after_ns + flow->calm_ns;
+    flow->calm_ns = flow->calm_ns * 2 < CALM_MAX_NS ? flow->calm_ns * 2 : CALM_MAX_NS;
+    return false;
+}
+
 /* Without the lock. True: look again; false: it is time to sleep. With streams each look is a
  * system call of flow_step(), so this returns after one round. */
 static bool spin(struct flow *flow)
@@ -382,10 +399,7 @@ static bool spin(struct flow *flow)
             if (before_ns < flow->contended_ns) return false;
             (void)sched_yield(); /* always succeeds */
             int64_t after_ns = now_ns();
-            if (after_ns - before_ns > CONTENDED_NS) {
-                flow->contended_ns = after_ns + CALM_NS;
-                return false;
-            }
+            if (!note_yield(flow, before_ns, after_ns)) return false;
             if (++flow->yields > YIELDS && after_ns - flow->idle_ns > SPIN_NS) return false;
         } else {
             for (int i = 0; i < 16; i++) {

@@ -33,8 +33,8 @@ static const struct size {
     uint32_t iterations, quick; /* of a round; of the only round of --quick */
     const char *name;
 } sizes[SIZES] = {{4 << 10, 300, 200, "4KB"}, {64 << 10, 100, 50, "64KB"},
-                  {1 << 20, 40, 20, "1MB"},   {16 << 20, 6, 4, "16MB"},
-                  {64 << 20, 3, 2, "64MB"},   {256 << 20, 2, 2, "256MB"}};
+                  {1 << 20, 40, 40, "1MB"},   {16 << 20, 12, 12, "16MB"},
+                  {64 << 20, 4, 4, "64MB"},   {256 << 20, 2, 2, "256MB"}};
 
 enum who { OURS_PLAIN, OURS_EXACT, OPENMPI, GLOO, WHO };
 static const char *const NAMES[WHO] = {"ours", "ours, exact", "OpenMPI", "Gloo"};

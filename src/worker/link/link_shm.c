@@ -19,8 +19,8 @@ enum {
     LINE = 64,
     WRAP = UINT16_MAX,
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
-    HOT_BYTES = 128 * 1024, /* small messages stay in this part: in cache, and few pages */
-    SMALL_BYTES = 16 * 1024,
+    HOT_BYTES = 128 * 1024, /* an empty ring is used from its start again behind this: in cache,
+                             * and few pages */
 };
 
 /* In front of each message; then the header, then, at the next line, the payload. */
@@ -112,7 +112,7 @@ static uint64_t skip(struct link_shm *shm, size_t total)
 {
     uint64_t at = shm->head % LINK_RING_BYTES;
     bool wraps = at + total > LINK_RING_BYTES;
-    if (!wraps && at >= HOT_BYTES && total <= SMALL_BYTES)
+    if (!wraps && at >= HOT_BYTES && at >= total) /* what is left out and it fit the ring */
         wraps = see_tail(shm) && shm->tail_seen == shm->head; /* empty: nothing is in the way */
     return wraps ? LINK_RING_BYTES - at : 0;
 }

@@ -471,6 +471,7 @@ static bool found(struct shoal *shoal)
 /* Lock held; the writer is told without it, so that the network does not wait. */
 static void save_share(struct shoal *shoal)
 {
+    if (!shoal->member->saves.wanted) return;
     struct wire_turn turn = shoal->member->saves.turn;
     struct shard_map map = shoal->member->saves.map;
     uint32_t index = 0;

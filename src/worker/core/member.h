@@ -43,7 +43,8 @@ enum member_want {
     MEMBER_WANT_APPLY,   /* exchange.mean is whole: optimizer step, then member_applied; with
                             moments: member_range, apply it, member_range_applied */
     MEMBER_WANT_PLACE,   /* with moments: copy next_weights over the weights; member_applied */
-    MEMBER_WANT_SAVE,    /* copy one's share of the state, then member_save_taken */
+    MEMBER_WANT_SAVE,    /* if saves.wanted still stands, copy one's share of the state, then
+                            member_save_taken: another order or a sync may have withdrawn it */
     MEMBER_WANT_EXIT_DONE,
     MEMBER_WANT_EXIT_LEFT,
 };

@@ -508,6 +508,7 @@ static void save(struct world *w, uint32_t index)
 {
     struct node *node = &w->node[index];
     struct member *m = &node->member;
+    if (!m->saves.wanted) return; /* withdrawn since */
     uint32_t k = node->share_next++ % SHARES_KEPT;
     node->share[k].tag = m->saves.turn.tag;
     memcpy(node->share[k].weights, node->weights, sizeof node->weights);
@@ -895,11 +896,24 @@ static const char *run(struct world *w, uint64_t seed, bool quiet)
 }
 
 static uint64_t first_seed = 1, seed_count = 300;
+static struct world w;
+
+/* Found beyond the short form; the sentence is what was wrong. */
+static const uint64_t remembered[] = {
+    1855, /* a joiner whose copy came damaged waited for ever: the sync was not given up */
+    2152, /* a share was asked for, withdrawn, and saved all the same */
+};
+
+static void schedules_that_went_wrong_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof remembered / sizeof *remembered; i++)
+        assert_null(run(&w, remembered[i], false));
+}
 
 static void any_schedule_gives_the_same_bits(void **state)
 {
     (void)state;
-    static struct world w;
     uint64_t fallbacks = 0, crashes = 0, leaves = 0, glitches = 0, redone = 0, joins = 0,
              damages = 0;
     uint64_t stuck = 0, left_out = 0;
@@ -931,6 +945,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1) first_seed = strtoull(argv[1], NULL, 10), seed_count = 1;
     if (argc > 2) seed_count = strtoull(argv[2], NULL, 10);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_schedule_gives_the_same_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(schedules_that_went_wrong_once),
+                                       cmocka_unit_test(any_schedule_gives_the_same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

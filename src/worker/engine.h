@@ -17,7 +17,7 @@
 struct saver;
 
 struct stall_reports { /* report_stall.c: what was looked at and told last */
-    int64_t sampled_us, first_sample_us, first_cpu_us, told_us;
+    int64_t looked_us, sampled_us, first_sample_us, first_cpu_us, told_us;
     uint64_t sampled_sequence, captured_sequence, told_key;
     bool stack_told;
 };

@@ -9,6 +9,7 @@
 #define SAMPLE_US    INT64_C(250000)
 #define SAMPLE_AT_US INT64_C(500000) /* in one phase, before it is worth asking the kernel */
 #define REPEAT_US    INT64_C(1000000)
+#define LOOK_US      INT64_C(20000) /* verdicts change every 100 ms at most */
 
 /* How much of the time in this phase the thread had a processor, from the samples taken in it. */
 static void sample_host(struct shoal *shoal, int64_t now_us)
@@ -156,6 +157,8 @@ void report_stall(struct shoal *shoal)
     member_record(shoal->member, now_us);
     if (shoal->net == NULL) return; /* alone, and nobody to tell */
     sample_host(shoal, now_us);
+    if (now_us - shoal->stalls.looked_us < LOOK_US) return; /* this runs for every frame */
+    shoal->stalls.looked_us = now_us;
     tell_verdict(shoal, now_us);
     tell_stack(shoal);
 }

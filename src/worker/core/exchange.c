@@ -237,6 +237,13 @@ void exchange_missing(const struct exchange *x, uint64_t *ret_parts, uint64_t *r
     }
 }
 
+bool exchange_awaits_part(const struct exchange *x, uint32_t from)
+{
+    for (uint32_t i = 0; x->begun && i < x->member_count; i++)
+        if (x->parent[i][from] == x->me && !has_all_parts(x, &x->chunk[i], from)) return true;
+    return false;
+}
+
 bool exchange_is_done(const struct exchange *x)
 {
     return x->ready && !x->broken && x->pieces_left == 0;

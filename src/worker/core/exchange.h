@@ -145,6 +145,7 @@ bool exchange_owns(const struct exchange *x, uint32_t member);
 /* Whose parts, and whose means, are not all here yet; bit = member. Nothing
  * before exchange_begin(). */
 void exchange_missing(const struct exchange *x, uint64_t *ret_parts, uint64_t *ret_means);
+bool exchange_awaits_part(const struct exchange *x, uint32_t from); /* one of it is not all here */
 /* Does data go to this member, or come from it? */
 bool exchange_meets(const struct exchange *x, uint32_t member);
 /* Do the sums of own chunk hold each slot once? For tests; true where nothing is owned. */

@@ -3,11 +3,17 @@
 #include "worker/core/member_plan.h"
 #include <string.h>
 
-struct member_peer *member_find(struct member *m, uint64_t id)
+const struct member_peer *member_peer_of(const struct member *m, uint64_t id)
 {
     for (uint32_t i = 0; i < m->peer_count; i++)
         if (m->peer_id[i] == id) return &m->peer[i];
     return NULL;
+}
+
+struct member_peer *member_find(struct member *m, uint64_t id)
+{
+    const struct member_peer *peer = member_peer_of(m, id);
+    return peer == NULL ? NULL : &m->peer[peer - m->peer];
 }
 
 static uint32_t index_of(const struct wire_turn *turn, uint64_t id)
@@ -17,8 +23,17 @@ static uint32_t index_of(const struct wire_turn *turn, uint64_t id)
     return GROUP_NOBODY;
 }
 
+void member_tell_stale(struct member *m)
+{
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        peer->status_due = peer->status_due || peer->told_self != m->self_changes;
+    }
+}
+
 void member_tell_all(struct member *m)
 {
+    m->self_changes++;
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
 }
 
@@ -338,7 +353,9 @@ void member_peer_down(struct member *m, uint64_t id)
     peer->live = live;
     peer->lost_in = m->turn.tag;
     if (live.called_silent && !given_up) member_tell_lost(m, peer);
-    member_tell_all(m); /* whoever leads next must know where all stand */
+    bool led =
+        m->turn.tag.leader != m->config.id && member_status_of(m, m->turn.tag.leader) == NULL;
+    if (led) member_tell_stale(m); /* whoever leads next must know where all stand */
     member_settle(m);
 }
 
@@ -445,13 +462,11 @@ static bool take_data(struct member *m, const struct member_peer *peer, const ui
         return from == GROUP_NOBODY || m->me == GROUP_NOBODY ||
                handover_take(&m->shards.handover, from, header, payload, count);
     if (!member) return true;
-    uint64_t parts, means, parts_before;
-    exchange_missing(&m->exchange, &parts_before, &means);
+    bool awaited = m->config.recorder != NULL && exchange_awaits_part(&m->exchange, from);
     if (!exchange_take(&m->exchange, from, header, payload, count)) return false;
     if (m->config.recorder == NULL) return true;
-    exchange_missing(&m->exchange, &parts, &means);
     recorder_bytes(m->config.recorder, m->now_us);
-    if ((parts_before >> from & 1) != 0) recorder_part(m->config.recorder, from, count, m->now_us);
+    if (awaited) recorder_part(m->config.recorder, from, count, m->now_us);
     return true;
 }
 

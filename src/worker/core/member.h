@@ -58,6 +58,7 @@ struct member_peer {
     bool connected, knows_status;
     struct wire_status status;
     bool status_due, turn_due, fetch_due;
+    uint64_t told_self; /* of self_changes: what it knows of this member */
     struct wire_shard shard[MEMBER_SHARDS_MAX]; /* results of ours that this leader is to hear */
     uint32_t shard_count;
     struct transfer_out out;
@@ -143,6 +144,7 @@ struct member {
     uint32_t peer_count;
     bool started, peers_settled; /* settled: listed peers were tried, so founding is fair */
     struct wire_status self;     /* what this member tells about itself */
+    uint64_t self_changes;       /* how often that has changed */
     uint64_t turn_max, generation_max;
 
     struct wire_turn offered;      /* newest heard of, taken once its sender is seen to lead */
@@ -268,10 +270,12 @@ void member_manifest_done(struct member *m, const struct wire_tag *tag);
 /* For member.c and member_work.c alone. */
 void member_settle(struct member *m);
 struct member_peer *member_find(struct member *m, uint64_t id); /* NULL: never seen */
+const struct member_peer *member_peer_of(const struct member *m, uint64_t id);
 void member_repeat_log(struct member *m, uint64_t count);
 void member_fill_gap(struct member *m);
 void member_void_sums(struct member *m);
 void member_tell_all(struct member *m); /* the status has changed */
+void member_tell_stale(struct member *m); /* those who do not know the last change */
 /* member_tell.c: what each does, and who holds the group up. */
 struct record_summary member_summary(const struct member *m);
 bool member_take_summary(struct member *m, struct member_peer *peer, const uint8_t *bytes,

@@ -5,10 +5,8 @@
 const struct wire_status *member_status_of(const struct member *m, uint64_t id)
 {
     if (id == m->config.id) return &m->self;
-    for (uint32_t i = 0; i < m->peer_count; i++)
-        if (m->peer[i].id == id && m->peer[i].connected && m->peer[i].knows_status)
-            return &m->peer[i].status;
-    return NULL;
+    const struct member_peer *peer = member_peer_of(m, id);
+    return peer != NULL && peer->connected && peer->knows_status ? &peer->status : NULL;
 }
 
 /* All are ready for it here, and it has not yet been placed. */

@@ -73,13 +73,6 @@ static uint32_t slots_left(const struct member *m)
     return count;
 }
 
-static const struct member_peer *peer_of(const struct member *m, uint64_t id)
-{
-    for (uint32_t i = 0; i < m->peer_count; i++)
-        if (m->peer_id[i] == id) return &m->peer[i];
-    return NULL;
-}
-
 struct record_summary member_summary(const struct member *m)
 {
     struct record_summary told = recorder_tell(m->config.recorder, m->now_us);
@@ -88,7 +81,7 @@ struct record_summary member_summary(const struct member *m)
     if (told.phase == RECORD_REDUCE)
         exchange_missing(&m->exchange, &told.await_part, &told.await_mean);
     for (uint32_t i = 0; i < turn->member_count; i++) {
-        const struct member_peer *peer = peer_of(m, turn->member[i]);
+        const struct member_peer *peer = member_peer_of(m, turn->member[i]);
         if (turn->member[i] == m->config.id) continue;
         bool heard =
             peer != NULL && peer->connected &&
@@ -120,7 +113,7 @@ static bool fill_input(const struct member *m, struct diagnose_input *ret_input,
     ret_input->count = turn->member_count;
     for (uint32_t i = 0; i < turn->member_count; i++) {
         struct diagnose_rank *rank = &ret_input->rank[i];
-        const struct member_peer *peer = peer_of(m, turn->member[i]);
+        const struct member_peer *peer = member_peer_of(m, turn->member[i]);
         ret_ids[i] = turn->member[i];
         if (turn->member[i] == m->config.id) {
             ret_input->me = i;
@@ -206,7 +199,7 @@ bool member_is_left_out(const struct member *m, uint64_t id)
         struct record_summary told = recorder_tell(m->config.recorder, m->now_us);
         return m->left_out || is_stuck_outside(m, id, &told, 0);
     }
-    const struct member_peer *peer = peer_of(m, id);
+    const struct member_peer *peer = member_peer_of(m, id);
     if (peer == NULL || peer->told_us == 0) return false;
     return peer->left_out || is_stuck_outside(m, id, &peer->told, m->now_us - peer->told_us);
 }

@@ -46,12 +46,9 @@ void member_watch(struct member *m)
 
 bool member_peer_is_silent(const struct member *m, uint64_t id)
 {
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        const struct member_peer *peer = &m->peer[i];
-        if (peer->id == id && peer->connected)
-            return peer->given_up || m->now_us > liveness_end_us(&peer->live);
-    }
-    return false;
+    const struct member_peer *peer = member_peer_of(m, id);
+    return peer != NULL && peer->connected &&
+           (peer->given_up || m->now_us > liveness_end_us(&peer->live));
 }
 
 void member_take_vouch(struct member *m, struct member_peer *from, const struct wire_vouch *vouch)

@@ -117,6 +117,7 @@ void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t too
  * leader tells all, so that none takes itself for the one ahead. */
 static void tell_moved(struct member *m)
 {
+    m->self_changes++;
     for (uint32_t i = 0; i < m->peer_count; i++) {
         struct member_peer *peer = &m->peer[i];
         bool now = m->turn.tag.leader == m->config.id || m->turn.tag.leader == peer->id;
@@ -214,6 +215,7 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
 {
     if (peer->status_due) {
         peer->status_due = false;
+        peer->told_self = m->self_changes;
         *ret_kind = WIRE_STATUS;
         return wire_put_status(bytes, &m->self);
     }

@@ -6,6 +6,7 @@
  * (`bench_core 1k 10k`); all of them without. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "core/ncu_mix.h"
 #include "core/pool.h"
 #include "core/view.h"
 #include "median.h"
@@ -334,6 +335,34 @@ static void bench_offers(const char *size, uint32_t count)
     close_drive(&d);
 }
 
+/* The worst of many: 12 types with whole tenths of an NCU and prices in cents, 10,000 NCU. */
+static void bench_ncu_mix(void)
+{
+    enum { TYPES = 12, MIXES = 200 };
+    double worst_us = 0;
+    uint32_t unproven = 0;
+    struct drive d = {.random = 5};
+    for (uint32_t round = 0; round < MIXES; round++) {
+        struct ncu_type types[TYPES];
+        struct ncu_mix mix;
+        for (uint32_t i = 0; i < TYPES; i++) {
+            uint32_t ncu_milli = 100 * (1 + draw(&d, 30));
+            types[i] = (struct ncu_type){
+                .ncu_milli = ncu_milli,
+                .stock = UINT32_MAX,
+                .usd_micros_per_hour =
+                    (int64_t)ncu_milli * (150 + draw(&d, 200)) / 1000 * 10000 + 10000};
+        }
+        int64_t start_us = clock_monotonic_us();
+        (void)ncu_mix_cheapest(types, TYPES, 10000000 - draw(&d, 100000), &mix);
+        double took_us = (double)(clock_monotonic_us() - start_us);
+        if (took_us > worst_us) worst_us = took_us;
+        unproven += !mix.is_proven;
+    }
+    print_row("ncu_mix_us.12x10k", "", worst_us, "us", "budget", 1000, false);
+    print_row("ncu_mix_unproven.12x10k", "", unproven, "of 200", "budget", 1, false);
+}
+
 static bool wanted(int argc, char **argv, const char *size)
 {
     for (int i = 1; i < argc; i++)
@@ -348,5 +377,6 @@ int main(int argc, char **argv)
     if (wanted(argc, argv, "100k")) bench_size("100k", 100000);
     if (wanted(argc, argv, "1m")) bench_offers("1m", 1000000);
     bench_memory();
+    bench_ncu_mix();
     return 0;
 }

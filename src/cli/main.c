@@ -43,10 +43,12 @@ static const struct cli_verb verbs[] = {
      "Prints what the job would cost and when it would finish, submits it and follows it.\n"
      "Exit status 0: done; 1: refused or failed. Ctrl-C stops following, not the job.",
      "  shoal run job.yaml\n  shoal run job.yaml --detach\n", verb_run},
-    {"plan", "what a job would cost, before anything is bought", "job.yaml", 1, 1,
+    {"plan", "what a job would cost, before anything is bought", "[job.yaml]", 0, 1,
      "Lists the ways to run a job now, best first, with price, time and total, and says why the\n"
-     "first one wins. Buys nothing.",
-     "  shoal plan job.yaml\n", verb_plan},
+     "first one wins. With --ncu instead of a job: the cheapest mix of devices that reaches so\n"
+     "many normalized compute units, at the prices of now, or at list prices when nothing is on\n"
+     "sale or --list is given; refused when it costs more than --budget. Buys nothing.",
+     "  shoal plan job.yaml\n  shoal plan --ncu 11 --budget 25\n", verb_plan},
     {"jobs", "list the jobs", NULL, 0, 0,
      "Lists every job with its state, progress, devices and cost, and what was decided last.",
      "  shoal jobs\n", verb_jobs},

@@ -124,6 +124,30 @@ static void add_list(struct table *table, const json_t *list)
     text_free(&text);
 }
 
+static bool is_listed(const json_t *list, const char *name)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item) if (strcmp(json_string_value(item), name) == 0) return true;
+    return false;
+}
+
+/* What a pool lists but cannot use stands in parentheses. */
+static void add_hardware(struct table *table, const json_t *row)
+{
+    struct text text = {0};
+    size_t i;
+    json_t *item;
+    json_array_foreach(row_list(row, "hardware"), i, item)
+    {
+        const char *name = json_string_value(item);
+        bool lacks = is_listed(row_list(row, "lacking"), name);
+        text_add(&text, lacks ? "%s(%s lacks a capability)" : "%s%s", i == 0 ? "" : " ", name);
+    }
+    table_cell(table, "%s", text_get(&text));
+    text_free(&text);
+}
+
 static bool pools_print(const json_t *answer, const struct term *term, struct error *ret_error)
 {
     static const struct table_column columns[] = {
@@ -142,7 +166,7 @@ static bool pools_print(const json_t *answer, const struct term *term, struct er
         table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "devices"));
         table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "devices_free"));
         table_cell(table, "%.0f %%", threshold > 0 ? threshold * 100 : 100.0);
-        add_list(table, row_list(row, "hardware"));
+        add_hardware(table, row);
         add_list(table, row_list(row, "capabilities"));
     }
     return table_finish(table, term, "no pools: name some under \"pools:\" in shoal.yaml",

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cli/follow.h"
 #include "cli/format.h"
+#include "cli/plan_ncu.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include <inttypes.h>
@@ -170,9 +171,21 @@ static bool plan_job(struct client *client, const struct cli_args *args, const c
 int verb_plan(const struct cli_verb *verb, int argc, char **argv)
 {
     struct cli_args args;
-    int code = cli_read(verb, argc, argv, NULL, 0, &args);
+    struct plan_ncu_options ncu = {0};
+    const struct cli_flag flags[] = {
+        {"--ncu", "N", "plan for N normalized compute units (A100-40GB = 1)", NULL, &ncu.ncu},
+        {"--budget", "USD", "at most so many dollars an hour", NULL, &ncu.budget},
+        {"--list", NULL, "by the list prices of the catalog", &ncu.by_list, NULL},
+    };
+    int code = cli_read(verb, argc, argv, flags, sizeof flags / sizeof flags[0], &args);
     if (code != CLI_GO_ON) return code;
     struct error error;
+    if (ncu.ncu != NULL) return plan_ncu(&args, &ncu);
+    if (args.word_count == 0) {
+        (void)error_set(&error, "plan: name a job.yaml, or give --ncu N");
+        (void)cli_fail(&error);
+        return CLI_USAGE;
+    }
     char *yaml = NULL;
     struct client *client = client_open(&args.client, &error);
     bool ok = client != NULL && read_job_file(args.words[0], &yaml, &error) &&

@@ -1,6 +1,7 @@
 #include "codec/catalog.h"
 #include "codec/yaml_tree.h"
 #include "core/assert.h"
+#include "core/limits.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ static void read_model(struct catalog *catalog, yaml_item *item, const char *nam
         yaml_mistake(yaml_any(map, "ncu"), "\"ncu\" of %s is finer than 0.001; round it", name);
     model->ncu_milli = (uint32_t)(ncu_micros / 1000);
     model->vram_mib = (uint32_t)yaml_integer(map, "vram_gb", 0, VRAM_GB_MAX, 0) * 1024;
+    model->usd_micros_per_hour = yaml_micros(map, "usd_per_hour", 0, PRICE_MAX, 0);
     struct device_need has = catalog_read_need(catalog, yaml_list(map, "capabilities"));
     if (has.vram_min_mib != 0)
         yaml_mistake(yaml_any(map, "capabilities"), "%s lists a vram capability; give vram_gb",

@@ -27,6 +27,7 @@ struct catalog_model {
     char name[CATALOG_NAME_BYTES];
     uint64_t capability_mask;
     uint32_t ncu_milli, vram_mib; /* ncu_milli 0: reserved, not defined */
+    int64_t usd_micros_per_hour;  /* list price, for plans without a market; 0 = none */
 };
 
 struct catalog {

@@ -45,20 +45,38 @@ static void read_listen(yaml_item *root, char ret_listen[CONFIG_TEXT_BYTES])
 
 /* ---- pools ---- */
 
-/* Hardware that lacks what the pool requires would never be used: say so now, not when a job waits.
- */
-static void check_hardware(const struct catalog *catalog, const struct config_pool *entry,
-                           yaml_item *list)
+static void warn_lacking(struct config *config, const char *file, yaml_item *item,
+                         const char *model, const char *pool_name, const char *lacking)
 {
-    for (uint32_t i = 0; i < yaml_count(list); i++) {
-        yaml_item *item = yaml_at(list, i);
-        char lacking[CATALOG_NAME_BYTES];
-        uint32_t model;
-        if (!catalog_find_model(catalog, yaml_item_string(item), &model)) continue; /* noted */
-        if (!catalog_model_has(catalog, model, &entry->need, lacking))
-            yaml_mistake(item,
-                         "%s in the hardware of %s lacks %s; drop the model or the capability",
-                         catalog->models[model].name, entry->name, lacking);
+    if (config->warning_count == CONFIG_WARNINGS_MAX) return;
+    (void)error_set(&config->warnings[config->warning_count++],
+                    "%s:%u: %s in the hardware of %s lacks %s and is not used there; drop the "
+                    "model or the capability",
+                    file, yaml_line(item), model, pool_name, lacking);
+}
+
+/* Hardware that lacks what the pool requires is never used: say so now, not when a job waits. A pool
+ * that has nothing else is a mistake. */
+static void check_hardware(const struct catalog *catalog, struct config *config, const char *file,
+                           struct config_pool *entry, yaml_item *list)
+{
+    for (int pass = 0; pass < 2; pass++) { /* first which ones lack something, then what is said */
+        for (uint32_t i = 0; i < yaml_count(list); i++) {
+            yaml_item *item = yaml_at(list, i);
+            char lacking[CATALOG_NAME_BYTES];
+            uint32_t model;
+            if (!catalog_find_model(catalog, yaml_item_string(item), &model)) continue; /* noted */
+            if (catalog_model_has(catalog, model, &entry->need, lacking)) continue;
+            const char *name = catalog->models[model].name;
+            if (pass == 0)
+                entry->lacking_mask |= UINT64_C(1) << model;
+            else if (entry->lacking_mask == entry->hardware_mask)
+                yaml_mistake(item,
+                             "%s in the hardware of %s lacks %s; drop the model or the capability",
+                             name, entry->name, lacking);
+            else
+                warn_lacking(config, file, item, name, entry->name, lacking);
+        }
     }
 }
 
@@ -76,18 +94,20 @@ static void read_use_cases(struct config_pool *entry, yaml_item *list)
     }
 }
 
-static void read_pool(const struct catalog *catalog, struct config_pool *entry, yaml_item *map)
+static void read_pool(const struct catalog *catalog, struct config *config, const char *file,
+                      struct config_pool *entry, yaml_item *map)
 {
     entry->need = catalog_read_need(catalog, yaml_list(map, "capabilities"));
     yaml_item *hardware = yaml_list(map, "hardware");
     entry->hardware_mask = catalog_read_models(catalog, hardware);
-    check_hardware(catalog, entry, hardware);
+    check_hardware(catalog, config, file, entry, hardware);
     read_use_cases(entry, yaml_list(map, "use_cases"));
     entry->price_threshold_ppm =
         (uint32_t)yaml_micros(map, "price_threshold", THRESHOLD_MIN_PPM, THRESHOLD_MAX_PPM, 0);
 }
 
-static void read_pools(const struct catalog *catalog, struct config *config, yaml_item *map)
+static void read_pools(const struct catalog *catalog, struct config *config, const char *file,
+                       yaml_item *map)
 {
     for (uint32_t i = 0; i < yaml_count(map); i++) {
         yaml_item *item = yaml_at(map, i);
@@ -98,7 +118,7 @@ static void read_pools(const struct catalog *catalog, struct config *config, yam
         struct config_pool *entry = &config->pools[config->pool_count];
         if (!yaml_copy_name(item, yaml_key_at(map, i), entry->name, sizeof entry->name)) continue;
         config->pool_count++;
-        read_pool(catalog, entry, yaml_item_map(item));
+        read_pool(catalog, config, file, entry, yaml_item_map(item));
     }
 }
 
@@ -204,7 +224,7 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
     read_listen(root, ret_config->listen);
     yaml_copy(root, "data", ret_config->data, sizeof ret_config->data, "shoal-data");
     yaml_copy(root, "catalog", ret_config->catalog, sizeof ret_config->catalog, "");
-    read_pools(catalog, ret_config, yaml_map(root, "pools"));
+    read_pools(catalog, ret_config, file, yaml_map(root, "pools"));
     read_providers(ret_config, yaml_list(root, "providers"));
     read_limits(&ret_config->pool, yaml_map(root, "limits"));
     yaml_item *timing = yaml_map(root, "timing");

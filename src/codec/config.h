@@ -21,6 +21,7 @@ enum {
     CONFIG_PROVIDERS_MAX = 16,
     CONFIG_OPTIONS_MAX = 16,
     CONFIG_USE_CASES_MAX = 16,
+    CONFIG_WARNINGS_MAX = 16,
 };
 
 struct config_pool {
@@ -28,6 +29,7 @@ struct config_pool {
     struct device_need need;
     uint64_t hardware_mask;       /* models, by catalog index; 0 = any that has the capabilities */
     uint32_t price_threshold_ppm; /* 0 = none given (1000000) */
+    uint64_t lacking_mask;        /* of the hardware: models that lack a capability, not used */
     uint32_t use_case_count;
     char use_cases[CONFIG_USE_CASES_MAX][CONFIG_NAME_BYTES];
 };
@@ -51,7 +53,9 @@ struct config {
     struct config_pool pools[CONFIG_POOLS_MAX];
     struct config_provider providers[CONFIG_PROVIDERS_MAX];
     struct pool_config pool; /* limits and timing; incarnation is left 0 */
-    int64_t lease_us;        /* how long agents go on without an answer of the server */
+    uint32_t warning_count;  /* of what is accepted, but hardly meant; more are not kept */
+    struct error warnings[CONFIG_WARNINGS_MAX];
+    int64_t lease_us; /* how long agents go on without an answer of the server */
 };
 
 /* Only the `catalog` key: "" if there is none. Other mistakes are left to config_parse(). */

@@ -115,8 +115,8 @@ static void mistakes_say_what_to_do(void **state)
          "shoal.yaml:1: \"listen\" is not host:port; write it like 127.0.0.1:7070"},
         {"listen: a:65536",
          "shoal.yaml:1: \"listen\" is not host:port; write it like 127.0.0.1:7070"},
-        {"pools:\n  p:\n    capabilities: [bf16]\n    hardware: [A10, T4]\n",
-         "shoal.yaml:4: T4 in the hardware of p lacks bf16; drop the model or the capability"},
+        {"pools:\n  p:\n    capabilities: [bf16]\n    hardware: [V100, T4]\n",
+         "shoal.yaml:4: V100 in the hardware of p lacks bf16; drop the model or the capability"},
         {"pools:\n  p:\n    capabilities: [40gb-vram]\n    hardware: [A30]\n",
          "shoal.yaml:4: A30 in the hardware of p lacks 40gb-vram; drop the model or the "
          "capability"},
@@ -198,6 +198,44 @@ static void paths_are_seen_from_the_folder_of_the_file(void **state)
     assert_false(config_path("etc/shoal.yaml", "a-long-path-0123", result, sizeof result));
 }
 
+/* The YAML of the resource model as it stands: models that lack something are named and left out. */
+static void tiers_by_capability(void **state)
+{
+    (void)state;
+    static const char text[] = "pools:\n"
+                               "  tier-1-training:\n"
+                               "    capabilities: [fp16, bf16, fp8, tensor-cores, 80gb-vram]\n"
+                               "    hardware: [H100, A100-80GB]\n"
+                               "    use_cases: [llm-training, multimodal-training]\n"
+                               "  tier-2-training:\n"
+                               "    capabilities: [fp16, bf16, tensor-cores, 40gb-vram]\n"
+                               "    hardware: [A100-40GB, A30]\n"
+                               "    use_cases: [fine-tuning, mid-scale-training]\n"
+                               "  tier-3-inference:\n"
+                               "    capabilities: [fp16, int8, 16gb-vram]\n"
+                               "    hardware: [T4, L4]\n"
+                               "    use_cases: [inference, embeddings]\n";
+    uint32_t h100, a100, t4, l4;
+    expect_good(text);
+    assert_int_equal(config.pool_count, 3);
+    assert_int_equal(config.pools[0].need.vram_min_mib, 80 * 1024);
+    assert_int_equal(config.warning_count, 2);
+    assert_string_equal(config.warnings[0].text,
+                        "shoal.yaml:4: A100-80GB in the hardware of tier-1-training lacks fp8 and "
+                        "is not used there; drop the model or the capability");
+    assert_string_equal(config.warnings[1].text,
+                        "shoal.yaml:8: A30 in the hardware of tier-2-training lacks 40gb-vram and "
+                        "is not used there; drop the model or the capability");
+    assert_true(catalog_find_model(&catalog, "H100", &h100));
+    assert_true(catalog_find_model(&catalog, "A100-80GB", &a100));
+    assert_true(catalog_find_model(&catalog, "T4", &t4));
+    assert_true(catalog_find_model(&catalog, "L4", &l4));
+    assert_int_equal(config.pools[0].hardware_mask, UINT64_C(1) << h100 | UINT64_C(1) << a100);
+    assert_int_equal(config.pools[0].lacking_mask, UINT64_C(1) << a100);
+    assert_int_equal(config.pools[2].hardware_mask, UINT64_C(1) << t4 | UINT64_C(1) << l4);
+    assert_int_equal(config.pools[2].lacking_mask, 0);
+}
+
 static void a_pool_becomes_an_event(void **state)
 {
     (void)state;
@@ -239,6 +277,7 @@ int main(void)
         cmocka_unit_test(more_than_the_limits_is_refused),
         cmocka_unit_test(the_catalog_can_be_peeked_at),
         cmocka_unit_test(paths_are_seen_from_the_folder_of_the_file),
+        cmocka_unit_test(tiers_by_capability),
         cmocka_unit_test(a_pool_becomes_an_event),
         cmocka_unit_test(no_allocation_failure_is_lost),
     };

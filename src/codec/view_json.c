@@ -161,7 +161,7 @@ json_t *pool_json(const struct catalog *catalog, const struct config_pool *entry
 {
     bool failed = false;
     json_t *object = json_object(), *capabilities = json_array();
-    json_t *hardware = json_array(), *use_cases = json_array();
+    json_t *hardware = json_array(), *lacking = json_array(), *use_cases = json_array();
     for (uint32_t i = 0; i < catalog->capability_count; i++)
         if ((entry->need.capability_mask >> i & 1) != 0)
             json_append(capabilities, json_string(catalog->capabilities[i]), &failed);
@@ -171,11 +171,15 @@ json_t *pool_json(const struct catalog *catalog, const struct config_pool *entry
     for (uint32_t i = 0; i < catalog->model_count; i++)
         if ((entry->hardware_mask >> i & 1) != 0)
             json_append(hardware, json_string(catalog->models[i].name), &failed);
+    for (uint32_t i = 0; i < catalog->model_count; i++)
+        if ((entry->lacking_mask >> i & 1) != 0)
+            json_append(lacking, json_string(catalog->models[i].name), &failed);
     for (uint32_t i = 0; i < entry->use_case_count; i++)
         json_append(use_cases, json_string(entry->use_cases[i]), &failed);
     json_set_text(object, "name", entry->name, &failed);
     json_set(object, "capabilities", capabilities, &failed);
     json_set(object, "hardware", hardware, &failed);
+    json_set(object, "lacking", lacking, &failed);
     json_set(object, "use_cases", use_cases, &failed);
     json_set_real(object, "price_threshold",
                   entry->price_threshold_ppm == 0 ? 1 : entry->price_threshold_ppm / 1e6, &failed);

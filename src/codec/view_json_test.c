@@ -165,7 +165,8 @@ static void an_offer_and_a_pool_row(void **state)
         .use_cases = {"tuning"}};
     expect(pool_json(&catalog, &pool_entry),
            "{\"name\":\"tier\",\"capabilities\":[\"fp16\",\"bf16\",\"24gb-vram\"],"
-           "\"hardware\":[\"H100\",\"A10\"],\"use_cases\":[\"tuning\"],\"price_threshold\":0.5}");
+           "\"hardware\":[\"H100\",\"A10\"],\"lacking\":[],\"use_cases\":[\"tuning\"],\"price_"
+           "threshold\":0.5}");
 }
 
 static void decisions_and_entries_name_zone_and_model(void **state)

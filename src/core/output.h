@@ -118,7 +118,9 @@ enum decision_kind {
     X(SLOW_LINK, "the network between workers &b and &c has become slow, at step #a")              \
     X(SLOW_NETWORK, "the network of worker &b has become slow, at step #a")                        \
     X(LIMIT_TERMS, "its terms are not known: the pool holds its limit of #a different ones of "    \
-                   "live jobs; use those of another job or wait for one to end")
+                   "live jobs; use those of another job or wait for one to end")                   \
+    X(NCU_TOO_MANY, "~a NCU are asked for, no region has more than ~b on sale now; ask for fewer") \
+    X(NCU_BUDGET, "the cheapest mix of ~c NCU costs $a/h, the budget is $b/h; raise it to $a/h")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -41,6 +41,7 @@ static api_call *const calls[ROUTE_END] = {
     [ROUTE_METRICS] = api_metrics,
     [ROUTE_EVENTS] = api_events,
     [ROUTE_PLAN] = api_plan,
+    [ROUTE_PLAN_NCU] = api_plan_ncu,
     [ROUTE_JOB_SUBMIT] = api_job_submit,
     [ROUTE_JOBS] = api_jobs,
     [ROUTE_JOB] = api_job,

@@ -96,6 +96,12 @@ static bool parse_config(struct server *s, const char *text, size_t bytes, struc
            config_parse(s->catalog, s->config_file, text, bytes, s->config, ret_error);
 }
 
+static void tell_warnings(const struct config *config)
+{
+    for (uint32_t i = 0; i < config->warning_count; i++)
+        log_line(LOG_WARN, "config", config->warnings[i].text, "%s", "");
+}
+
 /* The journal and what is loaded from it. */
 
 static bool open_journal(struct server *s, const struct server_options *options,
@@ -220,6 +226,7 @@ static bool open_with_text(struct server *s, const struct server_options *option
         !open_pool(s, ret_error))
         return false;
     s->restart_us = clock_monotonic_us() - began_us;
+    tell_warnings(s->config);
     return open_shells(s, options, ret_error) && open_providers(s, ret_error) &&
            lock_write_server(s->dir, http_url(s->http), ret_error);
 }

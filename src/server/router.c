@@ -12,6 +12,7 @@ static const struct route routes[] = {
     {ROUTE_METRICS, "GET", "/metrics", ROUTE_PEOPLE, 0, ""},
     {ROUTE_EVENTS, "GET", "/v1/events", ROUTE_PEOPLE, 0, ""},
     {ROUTE_PLAN, "POST", "/v1/plan", ROUTE_PEOPLE, YAML_BODY_MAX, ""},
+    {ROUTE_PLAN_NCU, "GET", "/v1/plan/ncu", ROUTE_PEOPLE, 0, "ncu_milli usd_micros_per_hour list"},
     {ROUTE_JOB_SUBMIT, "POST", "/v1/jobs", ROUTE_PEOPLE, YAML_BODY_MAX, ""},
     {ROUTE_JOBS, "GET", "/v1/jobs", ROUTE_PEOPLE, 0, "after limit state"},
     {ROUTE_JOB, "GET", "/v1/jobs/{id}", ROUTE_PEOPLE, 0, ""},

@@ -20,6 +20,7 @@ enum route_id {
     ROUTE_METRICS,
     ROUTE_EVENTS,
     ROUTE_PLAN,
+    ROUTE_PLAN_NCU,
     ROUTE_JOB_SUBMIT,
     ROUTE_JOBS,
     ROUTE_JOB,

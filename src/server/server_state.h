@@ -71,6 +71,7 @@ void server_stall_changed(void *self, const struct stall_change *change);
 
 /* The calls, one file for each kind of thing. */
 void api_plan(struct server *s, request *r);
+void api_plan_ncu(struct server *s, request *r);
 void api_job_submit(struct server *s, request *r);
 void api_job_cancel(struct server *s, request *r);
 void api_jobs(struct server *s, request *r);

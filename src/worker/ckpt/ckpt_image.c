@@ -2,13 +2,11 @@
 #include "worker/ckpt/ckpt_image.h"
 #include "base/mem.h"
 #include "core/assert.h"
+#include "worker/pages.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 enum { BLOCK_BYTES = 128 << 10 }; /* copied, then hashed while it is in the cache */
 
@@ -88,6 +86,7 @@ static bool make_room(struct ckpt_image *image, struct error *ret_error)
                          image->file_bytes);
     uintptr_t at = (uintptr_t)image->memory;
     image->bytes = (uint8_t *)image->memory + (STORE_ALIGN - at % STORE_ALIGN) % STORE_ALIGN;
+    pages_will_fill(image->bytes, room);
     return true;
 }
 
@@ -153,38 +152,13 @@ bool ckpt_image_plan(struct ckpt_image *image, const struct ckpt_tensor *tensor,
     return fine;
 }
 
-/* Past the cache: what is copied is not read again by this processor. */
-static void copy_past_cache(uint8_t *to, const uint8_t *from, size_t count)
-{
-#ifdef __SSE2__
-    size_t head = (16 - (uintptr_t)to % 16) % 16;
-    if (head > count) head = count;
-    memcpy(to, from, head);
-    to += head;
-    from += head;
-    count -= head;
-    for (; count >= 64; count -= 64, to += 64, from += 64) {
-        const __m128i *source = (const __m128i *)(const void *)from;
-        __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
-        __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
-        __m128i *into = (__m128i *)(void *)to;
-        _mm_stream_si128(into, a);
-        _mm_stream_si128(into + 1, b);
-        _mm_stream_si128(into + 2, c);
-        _mm_stream_si128(into + 3, d);
-    }
-    _mm_sfence();
-#endif
-    memcpy(to, from, count);
-}
-
 static void copy_piece(struct ckpt_image *image, struct ckpt_image_piece *piece)
 {
     XXH3_state_t state;
     (void)XXH3_64bits_reset(&state); /* fails on NULL alone, as does update */
     for (uint64_t at = 0; at < piece->bytes; at += BLOCK_BYTES) {
         size_t count = piece->bytes - at < BLOCK_BYTES ? piece->bytes - at : BLOCK_BYTES;
-        copy_past_cache(image->bytes + piece->offset + at, piece->from + at, count);
+        pages_copy_past_cache(image->bytes + piece->offset + at, piece->from + at, count);
         (void)XXH3_64bits_update(&state, piece->from + at, count);
     }
     piece->checksum = XXH3_64bits_digest(&state);

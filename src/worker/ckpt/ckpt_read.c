@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "worker/ckpt/ckpt_store.h"
 #include "worker/ckpt/safetensors.h"
+#include "worker/pages.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,7 +11,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { BLOCK_BYTES = 128 << 10 }; /* hashed, then copied while it is in the cache */
+enum {
+    BLOCK_BYTES = 128 << 10, /* hashed, then copied while it is in the cache */
+    BUFFER_ALIGN = 2 << 20,  /* whole large pages; a multiple of STORE_ALIGN */
+};
 
 /* A piece that is to be read, and whose. */
 struct wanted {
@@ -104,8 +108,8 @@ static void hand_out(const struct reading *r, uint32_t tensor, uint64_t begin, u
         uint64_t first = sink->first > begin ? sink->first : begin;
         uint64_t end = sink->first + sink->count < past ? sink->first + sink->count : past;
         if (first < end)
-            memcpy((uint8_t *)sink->bytes + (first - sink->first) * unit_bytes,
-                   bytes + (first - begin) * unit_bytes, (end - first) * unit_bytes);
+            pages_copy_past_cache((uint8_t *)sink->bytes + (first - sink->first) * unit_bytes,
+                                  bytes + (first - begin) * unit_bytes, (end - first) * unit_bytes);
     }
 }
 
@@ -200,15 +204,16 @@ static void note_failure(struct reading *r, uint32_t unit, const struct error *e
 static void *read_units(void *self)
 {
     struct reading *r = self;
-    struct hand hand = {.reading = r, .memory = mem_alloc(STORE_PART_BYTES + STORE_ALIGN)};
+    struct hand hand = {.reading = r, .memory = mem_alloc(STORE_PART_BYTES + BUFFER_ALIGN)};
     struct error error;
     if (hand.memory == NULL) {
         (void)error_set(&error, "out of memory for reading a checkpoint");
         note_failure(r, 0, &error);
         return NULL;
     }
-    size_t skip = (STORE_ALIGN - (uintptr_t)hand.memory % STORE_ALIGN) % STORE_ALIGN;
+    size_t skip = (BUFFER_ALIGN - (uintptr_t)hand.memory % BUFFER_ALIGN) % BUFFER_ALIGN;
     hand.buffer = (uint8_t *)hand.memory + skip;
+    pages_will_fill(hand.buffer, STORE_PART_BYTES);
     for (;;) {
         uint32_t unit = atomic_load(&r->next_unit);
         while (unit < r->unit_count &&

@@ -9,6 +9,7 @@
 #include "worker/store/store_backend.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +17,13 @@
 
 enum { PATH_BYTES = 4096, ATTEMPTS = 1000 };
 
+/* Large reads that are under way at once. More would share the disk and end together: then all
+ * their readers compute while the disk idles. */
+enum { READS_AT_ONCE = 2, READ_LARGE_BYTES = 1 << 20 };
+
 struct dir {
     const struct disk *disk;
+    sem_t reads;
     char path[PATH_BYTES];
 };
 
@@ -54,6 +60,7 @@ static void folder_of(const char *path, char *ret_folder)
 
 static void close_dir(void *self)
 {
+    (void)sem_destroy(&((struct dir *)self)->reads); /* nobody waits: all readers are closed */
     mem_free(self);
 }
 
@@ -268,7 +275,10 @@ static bool read_object(void *self, uint64_t offset, void *bytes, size_t count,
                         struct error *ret_error)
 {
     struct dir_reader *reader = self;
+    bool large = count >= READ_LARGE_BYTES;
+    while (large && sem_wait(&reader->dir->reads) != 0) {} /* a signal came */
     int failed = reader->dir->disk->read_at(reader->file, offset, bytes, count);
+    if (large) (void)sem_post(&reader->dir->reads); /* never above its start */
     return failed == 0 || error_set(ret_error, "%s: cannot read at byte %" PRIu64 ": %s",
                                     reader->path, offset, error_errno(failed));
 }
@@ -330,6 +340,7 @@ struct store *store_dir_open(const char *path, const struct disk *disk, struct e
         return NULL;
     }
     dir->disk = disk;
+    (void)sem_init(&dir->reads, 0, READS_AT_ONCE); /* fails only on misuse */
     memcpy(dir->path, path, length);
     return store_of(&backend, dir, dir->path, ret_error);
 }

@@ -9,10 +9,10 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pages.h"
 #include "median.h"
 #include "worker/core/quant.h"
 #include "worker/core/quant_isa.h"
-#include "worker/pages.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "reduce_rank.h"
+#include "base/pages.h"
 #include "worker/core/exchange.h"
 #include "worker/core/quant_isa.h"
-#include "worker/pages.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 #include "worker/host.h"
 #include "worker/leave_signal.h"
 #include "worker/moments.h"
-#include "worker/pages.h"
+#include "base/pages.h"
 #include "worker/protocol.h"
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 #define XXH_STATIC_LINKING_ONLY /* the state of XXH3 on the stack */
 #include "worker/ckpt/ckpt_image.h"
 #include "base/mem.h"
+#include "base/pages.h"
 #include "core/assert.h"
-#include "worker/pages.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

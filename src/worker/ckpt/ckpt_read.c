@@ -1,9 +1,9 @@
 #define XXH_STATIC_LINKING_ONLY /* the state of XXH3 on the stack */
 #include "worker/ckpt/ckpt_read.h"
 #include "base/mem.h"
+#include "base/pages.h"
 #include "worker/ckpt/ckpt_store.h"
 #include "worker/ckpt/safetensors.h"
-#include "worker/pages.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "worker/pages.h"
+#include "base/pages.h"
 #include "base/mem.h"
 #include <stdint.h>
 #include <string.h>

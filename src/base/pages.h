@@ -5,8 +5,8 @@
  * Errors     NULL: the address space is limited (ulimit -v) or full. It counts as a call of mem.h,
  *            so that tests can make it fail.
  */
-#ifndef SHOAL_WORKER_PAGES_H
-#define SHOAL_WORKER_PAGES_H
+#ifndef SHOAL_BASE_PAGES_H
+#define SHOAL_BASE_PAGES_H
 
 #include <stddef.h>
 

@@ -7,7 +7,8 @@ build_packages="build-essential meson ninja-build pkg-config libuv1-dev libmicro
  libjansson-dev libyaml-dev libsqlite3-dev libssl-dev libxxhash-dev libopenblas-dev libcmocka-dev
  ca-certificates bible-kjv bible-kjv-text"
 test_packages="clang llvm-14 libclang-rt-14-dev curl jq python3 python3-venv python3-torch procps"
-bench_packages="openmpi-bin libopenmpi-dev libgloo-dev jq bsdextrautils python3-torch libopenblas0-openmp"
+bench_packages="openmpi-bin libopenmpi-dev libgloo-dev jq bsdextrautils python3 python3-torch
+ libopenblas0-openmp slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libslurm-dev procps"
 lint_packages="clang-format shellcheck"
 
 usage() {

@@ -33,6 +33,7 @@ measure() { # measure NAME PROGRAM... : appends the JSON rows the program prints
 
 measure core build/bench/bench_core
 measure journal build/bench/bench_journal
+measure slurm python3 bench/bench_slurm.py build
 measure start build/bench/bench_start
 measure quant build/bench/bench_quant
 measure reduce build/bench/bench_reduce

@@ -105,13 +105,35 @@ static bool is_news_of_it_old(const struct member *m, uint64_t id, const struct 
            !waits_for(m, status, turn->position) && !has_placed(m, status, turn->position);
 }
 
+static bool has_member(const struct wire_turn *turn, uint64_t id)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        if (turn->member[i] == id) return true;
+    return false;
+}
+
+/* The turn in force names it, so whoever gave that turn knew it to be level; what was heard of it
+ * here is older and says that it is behind. To sync it would throw its moments away, too. */
+static bool was_level(const struct member *m, uint64_t id, const struct wire_status *status)
+{
+    const struct wire_turn *turn = &m->turn;
+    bool of_levels =
+        turn->kind == TURN_COMPUTE || turn->kind == TURN_SAVE || turn->kind == TURN_RECUT;
+    return of_levels && turn->position == m->self.position && turn->era == m->self.era &&
+           status->position < turn->position && has_member(turn, id) &&
+           wire_tag_compare(&status->turn, &turn->tag) < 0;
+}
+
 bool member_seal_waits(const struct member *m, const struct seen *seen)
 {
     if (m->self.sealed.turn != 0) return true; /* what was begun can only be finished, or is lost */
     bool placed = m->self.position > 0 && m->shards.shadow_position == m->self.position &&
                   m->commit.turn.position + 1 == m->self.position;
-    for (uint32_t i = 0; i < seen->count && placed; i++)
-        if (!seen->out[i] && is_news_of_it_old(m, seen->id[i], seen->status[i])) return true;
+    for (uint32_t i = 0; i < seen->count; i++) {
+        if (seen->out[i]) continue;
+        if (placed && is_news_of_it_old(m, seen->id[i], seen->status[i])) return true;
+        if (was_level(m, seen->id[i], seen->status[i])) return true;
+    }
     return false;
 }
 
@@ -169,13 +191,6 @@ static bool is_covered(const struct member *m, const struct member_base *base,
         if (held.owner[u] == SHARD_NONE || (turn->member_count > 1 && held.mirror[u] == SHARD_NONE))
             return false;
     return true;
-}
-
-static bool has_member(const struct wire_turn *turn, uint64_t id)
-{
-    for (uint32_t i = 0; i < turn->member_count; i++)
-        if (turn->member[i] == id) return true;
-    return false;
 }
 
 /* Those who go on, and those who leave but hold something, by id. */

@@ -901,6 +901,7 @@ static struct world w;
 /* Found beyond the short form; the sentence is what was wrong. */
 static const uint64_t remembered[] = {
     1855, /* a joiner whose copy came damaged waited for ever: the sync was not given up */
+    3751, /* a new leader with old news of a level member synced it, and its moments were gone */
     2152, /* a share was asked for, withdrawn, and saved all the same */
 };
 

@@ -20,7 +20,8 @@ struct words {
 
 WORDS(event_kinds, POOL_EVENT_KIND_END, NULL, "tick", "restarted", "model_defined", "pool_defined",
       "offer_changed", "job_submitted", "job_cancelled", "node_observed", "agent_reported",
-      "worker_reported", "ckpt_durable", "node_drain_asked", "worker_stalled", "terms_defined");
+      "worker_reported", "ckpt_durable", "node_drain_asked", "worker_stalled", "terms_defined",
+      "account_defined", "quota_model_defined");
 WORDS(capacities, CAPACITY_KIND_END, NULL, "owned", "reserved", "on_demand", "spot");
 WORDS(node_phases, NODE_PHASE_END, NULL, "absent", "pending", "up", "gone", "refused");
 WORDS(node_reasons, NODE_REASON_END, "none", "stockout", "quota", "preempted", "crashed",
@@ -152,12 +153,21 @@ const char *money_format(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES])
     return ret_text;
 }
 
+static const char *level_name(int64_t level, char ret_text[NAMES_NUMBER_BYTES])
+{
+    static const char *const names[] = {"pool", "tenant", "project", "team", "user"};
+    bool known = level >= 0 && level < (int64_t)(sizeof names / sizeof names[0]);
+    (void)snprintf(ret_text, NAMES_NUMBER_BYTES, "%s", known ? names[level] : "account");
+    return ret_text;
+}
+
 static const char *number_format(char kind, int64_t value, char ret_text[NAMES_NUMBER_BYTES])
 {
     switch (kind) {
     case '$': return money_format(value, ret_text);
     case '@': return seconds_format(value, ret_text);
     case '~': return milli_format(value, ret_text);
+    case '^': return level_name(value, ret_text);
     case '&': return number_format('#', value & ((INT64_C(1) << KEY_SHIFT) - 1), ret_text);
     case '%':
         (void)percent_format(value, ret_text);
@@ -181,7 +191,7 @@ const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char
     if (reason == REASON_DONE && a == 0) at = done_without_steps;
     size_t used = 0;
     while (*at != '\0' && used + 1 < bytes) {
-        bool placeholder = strchr("$#@%~&", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
+        bool placeholder = strchr("$#@%~&^", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
                            !isalnum((unsigned char)at[2]);
         if (!placeholder) {
             ret_text[used++] = *at++;

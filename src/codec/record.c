@@ -108,6 +108,31 @@ static void walk_job_submitted(struct walk *walk, struct pool_event *e)
     walk_u8(walk, &e->u.job_submitted.capacity_mask);
     walk_u8(walk, &e->u.job_submitted.reserved);
     walk_u64(walk, &e->u.job_submitted.terms_id);
+    walk_u32(walk, &e->u.job_submitted.user);
+    walk_u32(walk, &e->u.job_submitted.reserved_word);
+}
+
+static void walk_account_defined(struct walk *walk, struct pool_event *e)
+{
+    for (uint32_t i = 0; i < ACCOUNT_LEVELS; i++) walk_u32(walk, &e->u.account_defined.names[i]);
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
+        walk_i64(walk, &e->u.account_defined.quota_milli[kind]);
+        walk_i64(walk, &e->u.account_defined.borrow_milli[kind]);
+        walk_i64(walk, &e->u.account_defined.lend_milli[kind]);
+    }
+    walk_i64(walk, &e->u.account_defined.usd_micros_per_hour_max);
+    walk_u32(walk, &e->u.account_defined.weight_milli);
+    walk_u32(walk, &e->u.account_defined.jobs_max);
+    walk_u32(walk, &e->u.account_defined.workers_max);
+    walk_u32(walk, &e->u.account_defined.submissions_per_minute_max);
+}
+
+static void walk_quota_model(struct walk *walk, struct pool_event *e)
+{
+    walk_u32(walk, &e->u.quota_model_defined.model);
+    walk_u32(walk, &e->u.quota_model_defined.kind);
+    walk_u32(walk, &e->u.quota_model_defined.weight_milli);
+    walk_u32(walk, &e->u.quota_model_defined.reserved);
 }
 
 static void walk_node_observed(struct walk *walk, struct pool_event *e)
@@ -198,6 +223,8 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_NODE_DRAIN_ASKED: walk_u64(walk, &e->u.node_drain_asked.node_key); return true;
     case POOL_EVENT_WORKER_STALLED: walk_worker_stalled(walk, e); return true;
     case POOL_EVENT_TERMS_DEFINED: walk_terms_defined(walk, e); return true;
+    case POOL_EVENT_ACCOUNT_DEFINED: walk_account_defined(walk, e); return true;
+    case POOL_EVENT_QUOTA_MODEL_DEFINED: walk_quota_model(walk, e); return true;
     case POOL_EVENT_KIND_END: return false;
     }
     return false;

@@ -5,6 +5,7 @@
 #include "core/ledger.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/quota.h"
 #include "core/terms.h"
 
 static void define_model(pool *p, const struct pool_event *event, struct pool_output *out)
@@ -371,6 +372,8 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_NODE_DRAIN_ASKED: drain_asked(p, event, out); return;
     case POOL_EVENT_WORKER_STALLED: stalled(p, event, out); return;
     case POOL_EVENT_TERMS_DEFINED: terms_define(p, event, out); return;
+    case POOL_EVENT_ACCOUNT_DEFINED: quota_define(p, event, out); return;
+    case POOL_EVENT_QUOTA_MODEL_DEFINED: quota_define_model(p, event); return;
     case POOL_EVENT_KIND_END: break;
     }
     UNREACHABLE();

@@ -6,6 +6,7 @@
 #include "core/node.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/prices.h"
 
 static void check_list(const struct list *list, struct chain chain)
 {
@@ -167,24 +168,26 @@ static void check_offers(const pool *p)
 
 static void check_markets(const pool *p)
 {
-    uint32_t offers = 0;
+    uint32_t offers = 0, unsorted = 0;
     for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++) {
         const struct market *market = &p->markets[i];
-        check_list(&market->offers, CHAIN(p->offers, market_link));
         check_list(&market->idle_offers, CHAIN(p->offers, idle_link));
         uint64_t reach[CAPACITY_KIND_END] = {0};
-        offers += market->offers.count;
-        for (uint32_t o = market->offers.head; o != SLOT_NONE; o = p->offers[o].market_link.next) {
-            uint32_t next = p->offers[o].market_link.next;
-            reach[p->offers[o].capacity] +=
-                (uint64_t)p->offers[o].reach_count * p->offers[o].device_count;
-            if (next != SLOT_NONE)
-                ASSERT(p->offers[o].unit_usd_micros <= p->offers[next].unit_usd_micros);
+        offers += market->count;
+        unsorted += !market->sorted && market->count > PRICES_SCAN_MAX;
+        for (uint32_t at = 0; at < market->count; at++) {
+            const struct price *price = &p->prices[market->first + at];
+            const struct offer *o = &p->offers[price->offer];
+            ASSERT(o->place == at);
+            ASSERT(o->unit_usd_micros == price->unit_usd_micros);
+            reach[o->capacity] += (uint64_t)o->reach_count * o->device_count;
+            if (market->sorted && at > 0) ASSERT(price[-1].unit_usd_micros <= o->unit_usd_micros);
         }
         for (uint32_t kind = 0; kind < CAPACITY_KIND_END; kind++)
             ASSERT(reach[kind] == market->reach_devices[kind]);
     }
     ASSERT(offers == p->offers_end);
+    ASSERT(unsorted == p->unsorted_count);
 }
 
 static void check_terms(const pool *p)
@@ -205,6 +208,44 @@ static void check_terms(const pool *p)
     ASSERT(users == 0);
 }
 
+static bool account_is_under(const pool *p, uint32_t account, uint32_t above)
+{
+    while (account != SLOT_NONE && account != above) account = p->accounts[account].parent;
+    return account == above;
+}
+
+/* What accounts say they hold is what their jobs' leases hold. */
+static void check_account(const pool *p, uint32_t slot)
+{
+    const struct account *a = &p->accounts[slot];
+    int64_t held_milli[QUOTA_KINDS] = {0}, usd_micros_per_hour = 0;
+    uint32_t workers = 0, jobs = 0;
+    for (uint32_t i = 0; i < p->leases_end; i++) {
+        const struct lease *l = &p->leases[i];
+        if (l->state == LEASE_FREE || !l->quota_counted) continue;
+        if (!account_is_under(p, p->jobs[l->job].account, slot)) continue;
+        held_milli[l->quota_kind] += l->quota_ncu_milli;
+        usd_micros_per_hour += l->quota_usd_micros_per_hour;
+        workers++;
+    }
+    for (uint32_t j = 0; j < p->jobs_end; j++)
+        jobs += job_is_live(&p->jobs[j]) && account_is_under(p, p->jobs[j].account, slot);
+    ASSERT(workers == a->workers);
+    ASSERT(jobs == a->jobs);
+    ASSERT(usd_micros_per_hour == a->usd_micros_per_hour);
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        ASSERT(held_milli[kind] == a->held_milli[kind]);
+}
+
+static void check_accounts(const pool *p)
+{
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < p->accounts_end; i++) check_account(p, i);
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
+        waiting += p->shapes[s].quota_waits;
+    ASSERT(waiting == p->quota_waiting);
+}
+
 void pool_check(const pool *p)
 {
     heap_check(&p->timers);
@@ -216,4 +257,5 @@ void pool_check(const pool *p)
     check_offers(p);
     check_markets(p);
     check_terms(p);
+    check_accounts(p);
 }

@@ -65,6 +65,7 @@ static const char *check_job(const struct pool_event *event)
         return "job: unknown kind, use elastic or batch";
     if (event->u.job_submitted.capacity_mask >= 1 << CAPACITY_KIND_END)
         return "job: unknown capacity kind";
+    if (event->u.job_submitted.reserved_word != 0) return "job: reserved field is not 0";
     return event->u.job_submitted.reserved != 0 ? "job: reserved field is not 0" : NULL;
 }
 
@@ -149,6 +150,36 @@ static const char *check_terms(const struct pool_event *event)
     return reserved != 0 ? "terms: reserved field is not 0" : NULL;
 }
 
+static bool is_ncu(int64_t ncu_milli)
+{
+    return ncu_milli >= -1 && ncu_milli <= QUOTA_MILLI_MAX;
+}
+
+static const char *check_account(const struct pool_event *event)
+{
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        if (!is_ncu(event->u.account_defined.quota_milli[kind]) ||
+            !is_ncu(event->u.account_defined.borrow_milli[kind]) ||
+            !is_ncu(event->u.account_defined.lend_milli[kind]))
+            return "account: a quota must be 0 or more (-1: none) and at most 1e9 NCU";
+    if (event->u.account_defined.usd_micros_per_hour_max < 0 ||
+        event->u.account_defined.usd_micros_per_hour_max > MONEY_MAX)
+        return "account: dollars per hour must be 0 (no limit) or more and at most $1 billion";
+    if (event->u.account_defined.weight_milli > WEIGHT_MILLI_MAX)
+        return "account: weight is above 1000";
+    return event->u.account_defined.submissions_per_minute_max > 1000000
+               ? "account: more than a million submissions a minute"
+               : NULL;
+}
+
+static const char *check_quota_model(const struct pool_event *event)
+{
+    if (event->u.quota_model_defined.kind >= QUOTA_KINDS) return "quota: unknown kind of devices";
+    if (event->u.quota_model_defined.weight_milli > WEIGHT_MILLI_MAX)
+        return "quota: the weight of a model is above 1000";
+    return event->u.quota_model_defined.reserved != 0 ? "quota: reserved field is not 0" : NULL;
+}
+
 static const char *check_kind(const struct pool_event *event)
 {
     switch ((enum pool_event_kind)event->kind) {
@@ -166,6 +197,8 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_NODE_DRAIN_ASKED: return NULL;
     case POOL_EVENT_WORKER_STALLED: return check_stall(event);
     case POOL_EVENT_TERMS_DEFINED: return check_terms(event);
+    case POOL_EVENT_ACCOUNT_DEFINED: return check_account(event);
+    case POOL_EVENT_QUOTA_MODEL_DEFINED: return check_quota_model(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

@@ -39,6 +39,8 @@ enum pool_event_kind {
     POOL_EVENT_NODE_DRAIN_ASKED, /* an operator wants a node emptied and let go */
     POOL_EVENT_WORKER_STALLED, /* a job's workers found out who holds them up, or that it is over */
     POOL_EVENT_TERMS_DEFINED,  /* what jobs ask for beyond JOB_SUBMITTED; comes before the job */
+    POOL_EVENT_ACCOUNT_DEFINED, /* weight, quota and limits of a tenant, project, team or user */
+    POOL_EVENT_QUOTA_MODEL_DEFINED, /* what a device of a model counts in quotas */
     POOL_EVENT_KIND_END,
 };
 
@@ -140,6 +142,8 @@ struct job_terms {
 };
 static_assert(sizeof(struct job_terms) == 88, "terms have no padding");
 
+enum { ACCOUNT_LEVELS = 4, QUOTA_KINDS = 2 }; /* tenant, project, team, user */
+
 /* Fixed size, no pointers: journaled, replayed, fuzzed and compared as bytes. */
 struct pool_event {
     uint64_t seq;
@@ -180,6 +184,7 @@ struct pool_event {
             uint32_t region;              /* 0 = any one region; else this one */
             uint8_t job_class, kind, capacity_mask /* bit = capacity_kind; 0 = any */, reserved;
             uint64_t terms_id; /* of terms defined just before; 0 = none */
+            uint32_t user, reserved_word;
         } job_submitted;
         struct {
             uint64_t job_id;
@@ -217,6 +222,20 @@ struct pool_event {
             uint64_t terms_id; /* from the content, so equal terms have one id; 0 means none */
             struct job_terms terms;
         } terms_defined;
+        struct {
+            uint32_t names[ACCOUNT_LEVELS]; /* 0 = this level is left out; all 0: the whole pool */
+            /* By kind of devices (quota.h), in milli-NCU; -1: no quota, borrows and lends all. */
+            int64_t quota_milli[QUOTA_KINDS], borrow_milli[QUOTA_KINDS], lend_milli[QUOTA_KINDS];
+            int64_t usd_micros_per_hour_max; /* limits: 0 = none */
+            uint32_t weight_milli;           /* of its share; 0 = 1000 */
+            uint32_t jobs_max, workers_max;  /* alive at once */
+            uint32_t submissions_per_minute_max;
+        } account_defined;
+        struct {
+            uint32_t model, kind;  /* kind < QUOTA_KINDS */
+            uint32_t weight_milli; /* its NCU count this many thousandths */
+            uint32_t reserved;
+        } quota_model_defined;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

@@ -4,6 +4,7 @@
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/plan.h"
+#include "core/quota.h"
 
 /* The oldest ended job that no node is paid for any more makes room. */
 static uint32_t forget_one(pool *p)
@@ -55,7 +56,7 @@ void job_touch(pool *p, uint32_t slot)
 {
     const struct job *j = &p->jobs[slot];
     if (job_is_bound(j))
-        heap_set(&p->plans, slot, (int64_t)j->order);
+        heap_set(&p->plans, slot, plan_key(p, slot));
     else if (j->state == JOB_QUEUED)
         shape_wake(p, j->shape);
 }
@@ -73,6 +74,7 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
                                         .b = numbers.b,
                                         .c = numbers.c});
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
+    if (job_is_live(j)) quota_leave(p, j->account);
     if (job_has_budget(p, j)) p->budget_job_count--;
     if (j->shape != SLOT_NONE) shape_leave(p, j->shape);
     plan_claim_drop(p, slot);

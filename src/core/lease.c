@@ -5,6 +5,7 @@
 #include "core/ledger.h"
 #include "core/node.h"
 #include "core/plan.h"
+#include "core/quota.h"
 
 bool lease_can_make(const pool *p)
 {
@@ -38,6 +39,7 @@ uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
     list_append(&n->leases, CHAIN(p->leases, node_link), slot);
     list_append(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
     n->devices_free -= device_count;
+    quota_take(p, slot);
     node_list_idle(p, node);
     node_retime(p, node);
     lease_retime(p, slot);
@@ -101,6 +103,7 @@ void lease_over(pool *p, uint32_t slot)
     struct lease *l = &p->leases[slot];
     ASSERT(l->state != LEASE_FREE);
     l->state = LEASE_OVER;
+    quota_give(p, slot);
     if (l->stop_reason == REASON_NONE) l->stop_reason = p->nodes[l->node].drain_reason;
     lease_retime(p, slot);
     node_retime(p, l->node);
@@ -113,6 +116,7 @@ void lease_drop(pool *p, uint32_t slot)
     uint32_t node = l->node, job = l->job;
     ASSERT(l->state != LEASE_FREE);
     p->nodes[node].devices_free += l->device_count;
+    quota_give(p, slot);
     list_remove(&p->nodes[node].leases, CHAIN(p->leases, node_link), slot);
     list_remove(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
     *l = (struct lease){.state = LEASE_FREE};

@@ -1,6 +1,7 @@
 #include "core/offer.h"
 #include "core/assert.h"
 #include "core/node.h"
+#include "core/prices.h"
 
 static uint32_t find_region(const pool *p, uint32_t region)
 {
@@ -19,7 +20,6 @@ static uint32_t region_make(pool *p, uint32_t region)
     list_clear(&p->regions[index].interested);
     for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
         *market_of(p, index, model) = (struct market){0};
-        list_clear(&market_of(p, index, model)->offers);
         list_clear(&market_of(p, index, model)->idle_offers);
     }
     return index;
@@ -32,18 +32,11 @@ static bool goes_before(const pool *p, uint32_t a, uint32_t b)
     return x->offer_id < y->offer_id;
 }
 
-/* Prices move little: the walk starts where the offer was, `near` (SLOT_NONE: at the head). */
-static void insert_sorted(pool *p, struct list *list, struct chain chain, uint32_t slot,
-                          uint32_t near)
+static void insert_idle(pool *p, struct market *market, uint32_t slot)
 {
-    uint32_t at = near == SLOT_NONE ? list->head : near;
-    while (at != SLOT_NONE && goes_before(p, at, slot)) at = list_link(chain, at)->next;
-    for (;;) {
-        uint32_t before = at == SLOT_NONE ? list->tail : list_link(chain, at)->previous;
-        if (before == SLOT_NONE || goes_before(p, before, slot)) break;
-        at = before;
-    }
-    list_insert(list, chain, slot, at);
+    uint32_t at = market->idle_offers.head;
+    while (at != SLOT_NONE && goes_before(p, at, slot)) at = p->offers[at].idle_link.next;
+    list_insert(&market->idle_offers, CHAIN(p->offers, idle_link), slot, at);
 }
 
 static int64_t unit_price(const pool *p, const struct offer *o)
@@ -58,17 +51,12 @@ static void reprice(pool *p, uint32_t slot)
     struct offer *o = &p->offers[slot];
     int64_t unit = unit_price(p, o);
     if (unit == o->unit_usd_micros) return;
-    uint32_t before = o->market_link.previous, after = o->market_link.next;
-    o->unit_usd_micros = unit;
-    if (!o->idle_listed && (before == SLOT_NONE || goes_before(p, before, slot)) &&
-        (after == SLOT_NONE || goes_before(p, slot, after)))
-        return; /* prices mostly move between their neighbours */
     struct market *market = market_of(p, o->region_index, o->model);
-    list_remove(&market->offers, CHAIN(p->offers, market_link), slot);
-    if (o->idle_listed) list_remove(&market->idle_offers, CHAIN(p->offers, idle_link), slot);
-    insert_sorted(p, &market->offers, CHAIN(p->offers, market_link), slot, after);
-    if (o->idle_listed)
-        insert_sorted(p, &market->idle_offers, CHAIN(p->offers, idle_link), slot, SLOT_NONE);
+    o->unit_usd_micros = unit;
+    prices_move(p, market, slot);
+    if (!o->idle_listed) return;
+    list_remove(&market->idle_offers, CHAIN(p->offers, idle_link), slot);
+    insert_idle(p, market, slot);
 }
 
 void offer_reprice_all(pool *p)
@@ -87,7 +75,7 @@ void offer_list_idle(pool *p, uint32_t slot)
     if (wanted == (o->idle_listed != 0)) return;
     o->idle_listed = wanted;
     if (wanted)
-        insert_sorted(p, &market->idle_offers, CHAIN(p->offers, idle_link), slot, SLOT_NONE);
+        insert_idle(p, market, slot);
     else
         list_remove(&market->idle_offers, CHAIN(p->offers, idle_link), slot);
 }
@@ -155,16 +143,23 @@ void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us)
     const struct offer *refused = &p->offers[slot];
     for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
         const struct market *market = market_of(p, refused->region_index, model);
-        for (uint32_t at = market->offers.head; at != SLOT_NONE;
-             at = p->offers[at].market_link.next)
+        for (uint32_t i = 0; i < market->count; i++) {
+            uint32_t at = p->prices[market->first + i].offer;
             if (p->offers[at].provider == refused->provider) offer_refuse(p, at, until_us);
+        }
     }
 }
 
 void offer_improve(pool *p, uint32_t slot)
 {
     const struct offer *o = &p->offers[slot];
-    p->regions[o->region_index].improved_mask |= UINT64_C(1) << o->model;
+    region_improve(p, o->region_index, UINT64_C(1) << o->model);
+}
+
+void region_improve(pool *p, uint32_t region_index, uint64_t models)
+{
+    p->regions[region_index].improved_mask |= models;
+    p->improved_regions[region_index / 64] |= UINT64_C(1) << region_index % 64;
     p->improved = 1;
 }
 
@@ -190,8 +185,7 @@ static uint32_t make(pool *p, const struct pool_event *event)
     o->unit_usd_micros = unit_price(p, o);
     table_insert(&p->offer_table, o->offer_id, slot);
     p->regions[region_index].model_mask |= UINT64_C(1) << o->model;
-    insert_sorted(p, &market_of(p, region_index, o->model)->offers, CHAIN(p->offers, market_link),
-                  slot, SLOT_NONE);
+    prices_add(p, market_of(p, region_index, o->model), slot);
     return slot;
 }
 

@@ -23,6 +23,7 @@ void offer_refuse(pool *p, uint32_t slot, int64_t until_us);
 /* A quota is the provider's word about all it sells in the region, not about one offer. */
 void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us);
 void offer_improve(pool *p, uint32_t slot);   /* new supply: wakes who waits for such devices */
+void region_improve(pool *p, uint32_t region_index, uint64_t models);
 void offer_list_idle(pool *p, uint32_t slot); /* after its idle nodes changed */
 void offer_reprice_all(pool *p);              /* after a model changed */
 

@@ -50,7 +50,7 @@ enum decision_kind {
 
 /* Why, with up to three numbers a, b, c whose meaning the sentence gives. The codec prints them:
  * $a = money per hour, #a = count, @a = time left in seconds (from µs), %a = ppm as percent, ~a =
- * NCU from milli, &a = a key in its short form. Values are frozen once journaled: add at the end. */
+ * NCU from milli, ^a = a level of accounts, &a = a key in its short form. Values are frozen once journaled: add at the end. */
 #define DECISION_REASONS(X)                                                                        \
     X(NONE, "")                                                                                    \
     X(FITS, "fits: needs #a devices, the pool can reach #b")                                       \
@@ -120,7 +120,15 @@ enum decision_kind {
     X(LIMIT_TERMS, "its terms are not known: the pool holds its limit of #a different ones of "    \
                    "live jobs; use those of another job or wait for one to end")                   \
     X(NCU_TOO_MANY, "~a NCU are asked for, no region has more than ~b on sale now; ask for fewer") \
-    X(NCU_BUDGET, "the cheapest mix of ~c NCU costs $a/h, the budget is $b/h; raise it to $a/h")
+    X(NCU_BUDGET, "the cheapest mix of ~c NCU costs $a/h, the budget is $b/h; raise it to $a/h")   \
+    X(ACCOUNT_JOBS,                                                                                \
+      "its ^c has #a jobs, the limit is #b; submit again when one of them has ended")              \
+    X(ACCOUNT_SUBMISSIONS, "its ^c has used up its #a submissions a minute; works again in @b s")  \
+    X(WAIT_QUOTA, "waits: needs ~a NCU, and ~b NCU of its quota and of what it may borrow are "    \
+                  "left; starts when others give back or the quota is raised")                     \
+    X(WAIT_ACCOUNT_BUDGET, "waits: needs $a/h, and $b/h of the limit of its tenant, project or "   \
+                           "team are left; starts when their jobs end")                            \
+    X(WAIT_WORKERS, "waits: #b more workers are within the limit of its tenant, project or team")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

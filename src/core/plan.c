@@ -5,18 +5,18 @@
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/plan_buy.h"
+#include "core/prices.h"
 
 bool plan_is_pending(const pool *p)
 {
-    return p->improved || p->plans.count > 0;
+    return p->improved || p->plans.count > 0 || (p->quota_freed && p->quota_waiting > 0);
 }
 
 void plan_room_made(pool *p)
 {
     if (!p->starved) return;
     p->starved = 0;
-    for (uint32_t i = 0; i < p->regions_end; i++) p->regions[i].improved_mask = UINT64_MAX;
-    p->improved = p->regions_end > 0;
+    for (uint32_t i = 0; i < p->regions_end; i++) region_improve(p, i, UINT64_MAX);
 }
 
 void plan_catalog_changed(pool *p)
@@ -28,22 +28,27 @@ void plan_catalog_changed(pool *p)
     offer_reprice_all(p);
 }
 
+static void wake_region(pool *p, struct region *region)
+{
+    uint64_t models = region->improved_mask;
+    region->improved_mask = 0;
+    for (uint32_t j = region->interested.head; j != SLOT_NONE; j = p->jobs[j].interested_link.next)
+        if ((p->shapes[p->jobs[j].shape].compat_mask & models) != 0) job_touch(p, j);
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
+        if ((p->shapes[s].compat_mask & models) != 0 &&
+            (p->shapes[s].region == 0 || p->shapes[s].region == region->region))
+            shape_wake(p, s);
+}
+
 /* Everyone whom the new supply could help is looked at again, in order. */
 static void wake_waiting(pool *p)
 {
     p->improved = 0;
-    for (uint32_t i = 0; i < p->regions_end; i++) {
-        struct region *region = &p->regions[i];
-        uint64_t models = region->improved_mask;
-        if (models == 0) continue;
-        region->improved_mask = 0;
-        for (uint32_t j = region->interested.head; j != SLOT_NONE;
-             j = p->jobs[j].interested_link.next)
-            if ((p->shapes[p->jobs[j].shape].compat_mask & models) != 0) job_touch(p, j);
-        for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
-            if ((p->shapes[s].compat_mask & models) != 0 &&
-                (p->shapes[s].region == 0 || p->shapes[s].region == region->region))
-                shape_wake(p, s);
+    for (uint32_t word = 0; word < REGIONS_MAX / 64; word++) {
+        uint64_t regions = p->improved_regions[word];
+        p->improved_regions[word] = 0;
+        for (; regions != 0; regions &= regions - 1)
+            wake_region(p, &p->regions[word * 64 + (uint32_t)__builtin_ctzll(regions)]);
     }
 }
 
@@ -90,9 +95,12 @@ void plan_run(pool *p, struct pool_output *out)
         wake_waiting(p);
         return;
     }
+    if (p->quota_freed && p->quota_waiting > 0) plan_quota_freed(p);
+    if (p->plans.count == 0) return;
+    prices_sort_large(p);
     uint32_t id = heap_first(&p->plans);
     if (id < p->config.limits.jobs_max)
         plan_bound(p, id, out);
-    else
+    else if (shape_is_ahead(p, id - p->config.limits.jobs_max))
         plan_queued(p, id - p->config.limits.jobs_max, out);
 }

@@ -28,6 +28,10 @@ void shape_leave(pool *p, uint32_t slot);
 void shape_judge(const pool *p, struct shape *s); /* its models and threshold, from the catalog */
 void plan_note_threshold(pool *p, uint32_t threshold_ppm);
 void shape_wake(pool *p, uint32_t slot);
+void shape_wait_quota(pool *p, uint32_t slot); /* sleeps until quota is freed */
+bool shape_is_ahead(pool *p, uint32_t slot);   /* it still is the first, at today's shares */
+void plan_quota_freed(pool *p);
+int64_t plan_key(const pool *p, uint32_t job);  /* who is planned first */
 void shape_queue_insert(pool *p, uint32_t job); /* by age */
 void shape_queue_remove(pool *p, uint32_t job);
 uint64_t plan_jobs_before(const pool *p, uint32_t job);

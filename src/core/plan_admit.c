@@ -5,6 +5,8 @@
 #include "core/assert.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/prices.h"
+#include "core/quota.h"
 
 struct reach {
     uint64_t device_count;
@@ -119,6 +121,7 @@ static void admit(pool *p, uint32_t job, const struct pool_event *event, struct 
                                         .b = verdict.numbers.b});
     j->state = JOB_QUEUED;
     j->shape = shape_enter(p, event);
+    quota_enter(p, j->account);
     if (job_has_budget(p, j)) p->budget_job_count++;
     shape_queue_insert(p, job);
     uint64_t before = plan_jobs_before(p, job);
@@ -131,6 +134,16 @@ void plan_admit(pool *p, const struct pool_event *event, struct pool_output *out
     uint64_t job_id = event->u.job_submitted.job_id;
     if (is_known(p, job_id, out)) return;
     struct pool_decision refusal = {.kind = DECISION_REFUSE, .job_id = job_id};
+    uint32_t account = quota_account(p, event, out);
+    int64_t numbers[3];
+    refusal.reason = quota_door(p, account, numbers);
+    if (refusal.reason != REASON_NONE) { /* not remembered: the same submit may be tried again */
+        refusal.a = numbers[0];
+        refusal.b = numbers[1];
+        refusal.c = numbers[2];
+        act_decision(p, out, refusal);
+        return;
+    }
     uint32_t job = job_make(p, event, out);
     if (job == SLOT_NONE) { /* nowhere to remember it: the same submit may be tried again */
         refusal.reason = REASON_LIMIT_JOBS;
@@ -138,6 +151,9 @@ void plan_admit(pool *p, const struct pool_event *event, struct pool_output *out
         act_decision(p, out, refusal);
         return;
     }
+    p->jobs[job].account = account;
+    quota_pace(p, account);
+    prices_sort_large(p);
     struct verdict verdict = judge_event(p, event);
     if (verdict.reason == REASON_FITS)
         admit(p, job, event, verdict, out);

@@ -3,6 +3,13 @@
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/prices.h"
+#include "core/quota.h"
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Never below 0 when prices have risen: what costs nothing always fits. */
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros)
@@ -22,7 +29,9 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .node_devices_min = 1,
                             .job = SLOT_NONE,
                             .only_offer = SLOT_NONE,
-                            .budget_left_usd_micros = INT64_MAX};
+                            .budget_left_usd_micros = INT64_MAX,
+                            .workers_left = UINT32_MAX};
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) demand.quota_left_milli[kind] = INT64_MAX;
     if (s->kind == JOB_KIND_BATCH) {
         demand.single_node = 1;
         demand.node_devices_min = s->devices_min;
@@ -33,16 +42,58 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
     return demand;
 }
 
+/* Devices that the quota lets a job have at most, were they all of the model that counts least. */
+static uint32_t devices_within(const pool *p, const struct demand *demand)
+{
+    int64_t least[QUOTA_KINDS] = {0}, sum = 0;
+    for (uint64_t rest = demand->compat_mask; rest != 0; rest &= rest - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(rest);
+        int64_t each = quota_ncu_milli(p, model);
+        int64_t *kind = &least[p->quota_kind[model]];
+        if (each == 0 || demand->quota_left_milli[p->quota_kind[model]] == INT64_MAX)
+            return UINT32_MAX;
+        if (*kind == 0 || each < *kind) *kind = each;
+    }
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        if (least[kind] != 0) sum += demand->quota_left_milli[kind] / least[kind];
+    return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+}
+
+bool demand_limit(const pool *p, struct demand *demand, uint32_t account)
+{
+    if (!p->accounts_defined) return false;
+    struct allowance left = quota_allowance(p, account);
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        demand->quota_left_milli[kind] = left.ncu_milli[kind];
+    demand->workers_left = left.workers;
+    uint32_t devices = devices_within(p, demand);
+    if (devices < demand->devices_left) {
+        demand->devices_left = devices;
+        demand->quota_short = 1;
+    }
+    if (left.usd_micros_per_hour >= demand->budget_left_usd_micros) return false;
+    demand->budget_left_usd_micros = left.usd_micros_per_hour;
+    return true;
+}
+
 static void rewind_markets(struct supply *s)
 {
+    const pool *p = s->p;
+    uint32_t only = s->left.only_offer;
     for (uint64_t rest = s->models; rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest);
-        const struct market *market = market_of(s->p, s->region_index, model);
-        s->heads[model] = s->buying ? market->offers.head : market->idle_offers.head;
+        const struct market *market = market_of(p, s->region_index, model);
+        if (only != SLOT_NONE)
+            s->heads[model] =
+                p->offers[only].model == model && (s->buying || p->offers[only].idle_listed)
+                    ? only
+                    : SLOT_NONE;
+        else
+            s->heads[model] = s->buying ? prices_first(p, market) : market->idle_offers.head;
     }
 }
 
-void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
+static void begin(struct supply *s, const pool *p, const struct demand *demand,
                   uint32_t region_index, enum supply_order order)
 {
     ASSERT(region_index < p->regions_end);
@@ -56,9 +107,16 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
     s->nodes_left =
         p->config.limits.nodes_max > p->node_count ? p->config.limits.nodes_max - p->node_count : 0;
     s->leases_left = lease_room(p);
+    s->leases_left = smaller(s->leases_left, demand->workers_left);
     if (demand->ever) s->nodes_left = s->leases_left = UINT32_MAX;
     s->too_dear_usd_micros = 0;
     s->kept = 0;
+}
+
+void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
+                  uint32_t region_index, enum supply_order order)
+{
+    begin(s, p, demand, region_index, order);
     rewind_markets(s);
 }
 
@@ -89,11 +147,21 @@ static uint32_t first_market(const struct supply *s)
     return best;
 }
 
+static void advance(struct supply *s, uint32_t model)
+{
+    uint32_t offer = s->heads[model];
+    if (s->left.only_offer != SLOT_NONE)
+        s->heads[model] = SLOT_NONE;
+    else if (s->buying)
+        s->heads[model] = prices_next(s->p, market_of(s->p, s->region_index, model), offer);
+    else
+        s->heads[model] = s->p->offers[offer].idle_link.next;
+}
+
 static uint32_t pop_market(struct supply *s, uint32_t model)
 {
     uint32_t offer = s->heads[model];
-    const struct offer *o = &s->p->offers[offer];
-    s->heads[model] = s->buying ? o->market_link.next : o->idle_link.next;
+    advance(s, model);
     return offer;
 }
 
@@ -117,6 +185,16 @@ static bool fits_budget(struct supply *s, int64_t usd_micros)
     return false;
 }
 
+/* Devices of the model for which quota is left; fewer than `wanted`: said in quota_short. */
+static uint32_t within_quota(struct supply *s, uint32_t model, uint32_t wanted)
+{
+    int64_t left = s->left.quota_left_milli[s->p->quota_kind[model]];
+    int64_t each = quota_ncu_milli(s->p, model);
+    if (left == INT64_MAX || each == 0 || left / each >= wanted) return wanted;
+    s->left.quota_short = 1;
+    return (uint32_t)(left / each);
+}
+
 static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
 {
     ASSERT(pick.node_count > 0);
@@ -125,14 +203,13 @@ static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
     if (s->left.single_node) s->left.devices_left = 0;
     if (s->left.budget_left_usd_micros != INT64_MAX)
         s->left.budget_left_usd_micros -= pick.usd_micros_per_hour * pick.node_count;
+    int64_t *quota = &s->left.quota_left_milli[s->p->quota_kind[s->p->offers[pick.offer].model]];
+    if (*quota != INT64_MAX)
+        *quota -= quota_ncu_milli(s->p, s->p->offers[pick.offer].model) * pick.device_count *
+                  pick.node_count;
     if (pick.node == SLOT_NONE) s->nodes_left -= pick.node_count;
     s->leases_left -= pick.node_count;
     *ret_pick = pick;
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 static bool is_held(const struct supply *s, const struct node *n)
@@ -155,9 +232,10 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
         uint32_t node = s->node;
         const struct node *n = &s->p->nodes[node];
         s->node = n->idle_link.next; /* before the taker takes it off the list */
-        uint32_t count = smaller(n->devices_free, s->left.devices_left);
+        uint32_t count = within_quota(s, s->p->offers[s->offer].model,
+                                      smaller(n->devices_free, s->left.devices_left));
         if (n->devices_free < s->left.node_devices_min || is_held(s, n)) continue;
-        if (s->left.single_node && count < s->left.node_devices_min) continue;
+        if (count == 0 || (s->left.single_node && count < s->left.node_devices_min)) continue;
         int64_t usd_micros =
             money_share_ceil(s->p->offers[s->offer].usd_micros_per_hour, count, n->device_count);
         if (!fits_budget(s, usd_micros)) continue;
@@ -199,6 +277,8 @@ static struct pick pick_offer(struct supply *s, uint32_t offer)
                         .usd_micros_per_hour = o->usd_micros_per_hour};
     if (s->left.single_node || o->device_count > s->left.devices_left) return pick;
     pick.node_count = smaller(stock, s->left.devices_left / o->device_count);
+    pick.node_count =
+        within_quota(s, o->model, pick.node_count * o->device_count) / o->device_count;
     if (o->usd_micros_per_hour > 0 && s->left.budget_left_usd_micros != INT64_MAX) {
         int64_t affordable = s->left.budget_left_usd_micros / o->usd_micros_per_hour;
         if (affordable < pick.node_count) {
@@ -214,14 +294,35 @@ static bool is_kept(const struct supply *s, const struct offer *o)
     return !s->left.ever && plan_is_kept(s->p, s->left.job_class, o);
 }
 
+/* Of a node that is bought the job uses all it still wants, or it is not for this job. */
+static bool fits_quota(struct supply *s, const struct offer *o)
+{
+    uint32_t used = smaller(o->device_count, s->left.devices_left);
+    return within_quota(s, o->model, used) == used;
+}
+
 static bool is_offered(struct supply *s, const struct offer *o)
 {
     bool fits = is_allowed(s, o) && stock_of(s, o) > 0 &&
-                o->device_count >= s->left.node_devices_min &&
+                o->device_count >= s->left.node_devices_min && fits_quota(s, o) &&
                 fits_budget(s, o->usd_micros_per_hour);
     if (!fits || !is_kept(s, o)) return fits;
     s->kept = 1;
     return false;
+}
+
+/* A node too large for what is left stands in for all that follow where every node is as large:
+ * they are dearer. So a market of many offers is not walked for one device. */
+static uint32_t pop_offer(struct supply *s, uint32_t model)
+{
+    const struct market *market = market_of(s->p, s->region_index, model);
+    uint32_t offer = s->heads[model];
+    if (market->devices_least == market->devices_most &&
+        market->devices_least > s->left.devices_left && is_offered(s, &s->p->offers[offer]))
+        s->heads[model] = SLOT_NONE;
+    else
+        advance(s, model);
+    return offer;
 }
 
 static void keep_in_mind(struct supply *s, uint32_t offer)
@@ -242,7 +343,7 @@ static bool next_offer(struct supply *s, struct pick *ret_pick)
             if (!is_offered(s, &s->p->offers[offer])) continue; /* the budget has shrunk since */
         } else {
             if (model == MODELS_MAX) return false;
-            offer = pop_market(s, model);
+            offer = pop_offer(s, model);
             if (!is_offered(s, &s->p->offers[offer])) continue;
             if (s->p->offers[offer].device_count > s->left.devices_left) {
                 keep_in_mind(s, offer);
@@ -302,6 +403,7 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     }
     ret_mix->too_dear_usd_micros = supply.too_dear_usd_micros;
     ret_mix->kept = supply.kept;
+    ret_mix->quota_short = supply.left.quota_short;
     ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
 }
 
@@ -314,7 +416,45 @@ static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_
                   node_count <= smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
     if (!enough || (s->left.single_node && node_count > 1)) return -1;
     int64_t usd_micros = o->usd_micros_per_hour * node_count;
+    int64_t quota = s->left.quota_left_milli[s->p->quota_kind[o->model]];
+    if (quota != INT64_MAX && quota_ncu_milli(s->p, o->model) * devices_min > quota) return -1;
     return usd_micros <= s->left.budget_left_usd_micros ? usd_micros : -1;
+}
+
+/* The order of a market: what decides between equal costs. */
+static bool is_cheaper_unit(const pool *p, uint32_t a, uint32_t b)
+{
+    const struct offer *x = &p->offers[a], *y = &p->offers[b];
+    if (x->model != y->model) return false; /* the market looked at first */
+    if (x->unit_usd_micros != y->unit_usd_micros) return x->unit_usd_micros < y->unit_usd_micros;
+    return x->offer_id < y->offer_id;
+}
+
+/* Above this price per NCU-hour no offer of the model gives the devices for `least` or less. */
+static int64_t unit_bound(const pool *p, uint32_t model, uint32_t devices_min, int64_t least)
+{
+    if (least < 0) return INT64_MAX;
+    uint64_t ncu_milli = (uint64_t)p->models[model].ncu_milli * devices_min;
+    return (int64_t)((uint64_t)least * 1000 / ncu_milli);
+}
+
+/* The cheapest of one market that does it, if it costs less than `*least` (-1: nothing yet). */
+static void alone_in_market(const struct supply *s, uint32_t model, uint32_t devices_min,
+                            int64_t *least, uint32_t *ret_offer)
+{
+    const struct market *market = market_of(s->p, s->region_index, model);
+    const struct price *prices = s->p->prices + market->first;
+    int64_t bound = unit_bound(s->p, model, devices_min, *least);
+    for (uint32_t i = 0; i < market->count; i++) {
+        uint32_t at = prices[i].offer;
+        if (prices[i].unit_usd_micros > bound) continue;
+        int64_t cost = cost_alone(s, &s->p->offers[at], devices_min);
+        if (cost < 0 || (*least >= 0 && cost > *least)) continue;
+        if (cost == *least && !is_cheaper_unit(s->p, at, *ret_offer)) continue;
+        *least = cost;
+        *ret_offer = at;
+        bound = unit_bound(s->p, model, devices_min, cost);
+    }
 }
 
 bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
@@ -323,17 +463,10 @@ bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_in
     struct supply supply;
     struct demand alone = *demand;
     int64_t least = -1;
-    supply_begin(&supply, p, demand, region_index, SUPPLY_BY_DEVICE);
-    for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1) {
-        const struct market *market = market_of(p, region_index, (uint32_t)__builtin_ctzll(rest));
-        for (uint32_t at = market->offers.head; at != SLOT_NONE;
-             at = p->offers[at].market_link.next) {
-            int64_t cost = cost_alone(&supply, &p->offers[at], devices_min);
-            if (cost < 0 || (least >= 0 && cost >= least)) continue;
-            least = cost;
-            alone.only_offer = at;
-        }
-    }
+    begin(&supply, p, demand, region_index, SUPPLY_BY_DEVICE);
+    for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1)
+        alone_in_market(&supply, (uint32_t)__builtin_ctzll(rest), devices_min, &least,
+                        &alone.only_offer);
     if (least < 0) return false;
     supply_mix(p, &alone, region_index, SUPPLY_BY_DEVICE, ret_mix);
     return ret_mix->device_count >= devices_min;

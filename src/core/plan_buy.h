@@ -28,7 +28,10 @@ struct demand {
     uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
     uint32_t only_offer; /* nothing but this one; SLOT_NONE = any */
     uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */
-    int64_t budget_left_usd_micros; /* per hour; INT64_MAX = no limit */
+    int64_t budget_left_usd_micros;        /* per hour; INT64_MAX = no limit */
+    int64_t quota_left_milli[QUOTA_KINDS]; /* NCU; INT64_MAX = no limit */
+    uint32_t workers_left;
+    uint32_t quota_short; /* less is wanted than asked for, for want of quota */
 };
 
 struct pick {
@@ -61,11 +64,14 @@ struct mix {
     uint32_t only_offer;       /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t limited;          /* nodes_max or leases_max cut it short */
     uint32_t kept;             /* stock that fits was left to a gang of a higher class */
+    uint32_t quota_short;      /* quota, not stock, cut it short */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     struct mix_line lines[SUPPLY_LINES_MAX];
 };
 
+/* What the account of its job leaves of it. True: dollars of the account, not the job's, bind it. */
+bool demand_limit(const pool *p, struct demand *demand, uint32_t account);
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros);
 struct demand demand_of(const struct shape *s, const struct job_terms *terms, uint32_t devices_left,
                         int64_t committed_usd_micros);

@@ -42,7 +42,9 @@ static void make_world(struct world *w, uint64_t seed)
                                 .on_demand = on_demand};
         bench_offer(&w->b, w->offers[i]);
     }
-    w->demand = (struct demand){.compat_mask = 1 + draw(w, 7),
+    w->demand = (struct demand){.quota_left_milli = {INT64_MAX, INT64_MAX},
+                                .workers_left = UINT32_MAX,
+                                .compat_mask = 1 + draw(w, 7),
                                 .threshold_ppm = 700000,
                                 .devices_left = 1 + draw(w, 10),
                                 .node_devices_min = 1,

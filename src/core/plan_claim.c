@@ -9,6 +9,7 @@
  * A region holds the union of its claims per class. One that ends clears the union of its class and
  * wakes everyone: who still claims is planned before those whom it keeps off, and says so again. */
 #include "core/job.h"
+#include "core/offer.h"
 #include "core/plan.h"
 
 static bool can_claim(const struct shape *s)
@@ -48,10 +49,9 @@ void plan_claim_drop(pool *p, uint32_t job)
     for (uint32_t i = 0; i < p->regions_end; i++) {
         struct region *region = &p->regions[i];
         if (region->kept_models[j->job_class] == 0) continue;
-        region->improved_mask |= region->kept_models[j->job_class];
+        region_improve(p, i, region->kept_models[j->job_class]);
         region->kept_models[j->job_class] = 0;
         region->kept_kinds[j->job_class] = 0;
-        p->improved = 1;
     }
 }
 

@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/quota.h"
 #include "core/terms.h"
 
 static uint32_t plan_of_shape(const pool *p, uint32_t slot)
@@ -13,19 +14,20 @@ static uint32_t plan_of_shape(const pool *p, uint32_t slot)
 
 void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret_shape)
 {
-    *ret_shape = (struct shape){.capability_mask = event->u.job_submitted.capability_mask,
-                                .pool_mask = event->u.job_submitted.pool_mask,
-                                .budget_usd_micros_per_hour =
-                                    event->u.job_submitted.budget_usd_micros_per_hour,
-                                .vram_min_mib = event->u.job_submitted.vram_min_mib,
-                                .devices_min = event->u.job_submitted.devices_min,
-                                .devices_max = event->u.job_submitted.devices_max,
-                                .price_threshold_ppm = event->u.job_submitted.price_threshold_ppm,
-                                .region = event->u.job_submitted.region,
-                                .job_class = event->u.job_submitted.job_class,
-                                .kind = event->u.job_submitted.kind,
-                                .capacity_mask = event->u.job_submitted.capacity_mask,
-                                .terms = terms_find(p, event->u.job_submitted.terms_id)};
+    *ret_shape = (struct shape){
+        .capability_mask = event->u.job_submitted.capability_mask,
+        .pool_mask = event->u.job_submitted.pool_mask,
+        .budget_usd_micros_per_hour = event->u.job_submitted.budget_usd_micros_per_hour,
+        .vram_min_mib = event->u.job_submitted.vram_min_mib,
+        .devices_min = event->u.job_submitted.devices_min,
+        .devices_max = event->u.job_submitted.devices_max,
+        .price_threshold_ppm = event->u.job_submitted.price_threshold_ppm,
+        .region = event->u.job_submitted.region,
+        .job_class = event->u.job_submitted.job_class,
+        .kind = event->u.job_submitted.kind,
+        .capacity_mask = event->u.job_submitted.capacity_mask,
+        .terms = terms_find(p, event->u.job_submitted.terms_id),
+        .account = p->accounts_defined ? quota_find_of(p, event) : ACCOUNT_POOL};
     shape_judge(p, ret_shape);
 }
 
@@ -36,7 +38,7 @@ static bool is_same(const struct shape *a, const struct shape *b)
            a->vram_min_mib == b->vram_min_mib && a->devices_min == b->devices_min &&
            a->devices_max == b->devices_max && a->price_threshold_ppm == b->price_threshold_ppm &&
            a->region == b->region && a->job_class == b->job_class && a->kind == b->kind &&
-           a->capacity_mask == b->capacity_mask && a->terms == b->terms;
+           a->capacity_mask == b->capacity_mask && a->terms == b->terms && a->account == b->account;
 }
 
 static uint64_t hash_of(const struct shape *s)
@@ -48,6 +50,7 @@ static uint64_t hash_of(const struct shape *s)
     hash = table_hash(hash ^ ((uint64_t)s->vram_min_mib << 32 | s->price_threshold_ppm));
     hash = table_hash(
         hash ^ ((uint64_t)s->region << 32 | s->capacity_mask << 16 | s->kind << 8 | s->job_class));
+    if (s->account != ACCOUNT_POOL) hash = table_hash(hash ^ ((uint64_t)s->account << 32));
     return s->terms == TERMS_NONE ? hash : table_hash(hash ^ s->terms);
 }
 
@@ -95,6 +98,8 @@ void shape_leave(pool *p, uint32_t slot)
     ASSERT(s->user_count > 0);
     if (--s->user_count > 0) return;
     ASSERT(s->queue.count == 0);
+    if (s->quota_waits) p->quota_waiting--;
+    s->quota_waits = 0;
     heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);
     table_remove(&p->shape_table, s->hash);
     list_remove(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
@@ -141,12 +146,62 @@ void shape_judge(const pool *p, struct shape *s)
     s->threshold_ppm = threshold_of(p, s);
 }
 
+/* Eight steps an octave: shares that differ by less than 9 % count as equal, and age decides. */
+static int64_t coarse(int64_t share)
+{
+    if (share < 8) return share < 0 ? 0 : share;
+    uint32_t octave = 63 - (uint32_t)__builtin_clzll((uint64_t)share);
+    int64_t step = (int64_t)(octave - 2) * 8 + ((share >> (octave - 3)) & 7);
+    return step < 511 ? step : 511;
+}
+
+/* Class, then the share of the tenant, then that of the account itself, then age. */
+int64_t plan_key(const pool *p, uint32_t job)
+{
+    const struct job *j = &p->jobs[job];
+    if (!p->accounts_defined || j->account == ACCOUNT_POOL) return (int64_t)j->order;
+    uint32_t tenant = j->account;
+    while (p->accounts[tenant].parent != ACCOUNT_POOL) tenant = p->accounts[tenant].parent;
+    uint64_t age = j->order & ((UINT64_C(1) << 56) - 1);
+    if (age >= UINT64_C(1) << 38) age = (UINT64_C(1) << 38) - 1;
+    return (int64_t)(j->order >> 56 << 56 | (uint64_t)coarse(quota_share(p, tenant)) << 47 |
+                     (uint64_t)coarse(quota_share(p, j->account)) << 38 | age);
+}
+
 void shape_wake(pool *p, uint32_t slot)
 {
-    const struct shape *s = &p->shapes[slot];
-    int64_t key =
-        s->queue.head == SLOT_NONE ? HEAP_KEY_NEVER : (int64_t)p->jobs[s->queue.head].order;
+    struct shape *s = &p->shapes[slot];
+    if (s->quota_waits) {
+        s->quota_waits = 0;
+        p->quota_waiting--;
+    }
+    int64_t key = s->queue.head == SLOT_NONE ? HEAP_KEY_NEVER : plan_key(p, s->queue.head);
     heap_set(&p->plans, plan_of_shape(p, slot), key);
+}
+
+void shape_wait_quota(pool *p, uint32_t slot)
+{
+    struct shape *s = &p->shapes[slot];
+    heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);
+    if (s->quota_waits) return;
+    s->quota_waits = 1;
+    p->quota_waiting++;
+}
+
+bool shape_is_ahead(pool *p, uint32_t slot)
+{
+    int64_t key = plan_key(p, p->shapes[slot].queue.head);
+    if (key <= heap_key(&p->plans, plan_of_shape(p, slot))) return true;
+    heap_set(&p->plans, plan_of_shape(p, slot), key);
+    return heap_first(&p->plans) == plan_of_shape(p, slot);
+}
+
+void plan_quota_freed(pool *p)
+{
+    p->quota_freed = 0;
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE && p->quota_waiting > 0;
+         s = p->shapes[s].shapes_link.next)
+        if (p->shapes[s].quota_waits) shape_wake(p, s);
 }
 
 void shape_queue_insert(pool *p, uint32_t job)

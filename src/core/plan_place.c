@@ -6,6 +6,8 @@
 #include "core/offer.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/prices.h"
+#include "core/quota.h"
 
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out)
@@ -41,7 +43,7 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
 {
     bool found = false;
     int64_t too_dear = 0;
-    uint32_t limited = 0, kept = 0;
+    uint32_t limited = 0, kept = 0, quota_short = 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
@@ -51,6 +53,7 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
         supply_best(p, demand, i, s->devices_min, &mix);
         limited |= mix.limited;
         kept |= mix.kept;
+        quota_short |= mix.quota_short;
         if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
             too_dear = mix.too_dear_usd_micros;
         if (mix.device_count < s->devices_min) continue;
@@ -60,7 +63,10 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
         if (i == home) break;
     }
     if (!found)
-        *ret_best = (struct mix){.too_dear_usd_micros = too_dear, .limited = limited, .kept = kept};
+        *ret_best = (struct mix){.too_dear_usd_micros = too_dear,
+                                 .limited = limited,
+                                 .kept = kept,
+                                 .quota_short = quota_short};
     return found;
 }
 
@@ -81,9 +87,8 @@ static bool buys_fallback(const pool *p, const struct shape *s, const struct sup
     for (uint64_t rest = supply->models; rest != 0; rest &= rest - 1) {
         const struct market *market =
             market_of(p, supply->region_index, (uint32_t)__builtin_ctzll(rest));
-        for (uint32_t at = market->offers.head; at != SLOT_NONE;
-             at = p->offers[at].market_link.next) {
-            const struct offer *other = &p->offers[at];
+        for (uint32_t i = 0; i < market->count; i++) {
+            const struct offer *other = &p->offers[p->prices[market->first + i].offer];
             if (other->capacity == CAPACITY_SPOT && offer_stock(p, other) > 0 &&
                 !offer_is_above(other, s->threshold_ppm))
                 return false; /* spot can be had: guaranteed capacity was simply cheaper */
@@ -198,6 +203,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (missing == 0 && p->now_us < j->quiet_until_us)
         demand.budget_left_usd_micros =
             budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
+    (void)demand_limit(p, &demand, j->account);
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);
     demand.node_devices_min = mix.node_devices_min;
@@ -205,9 +211,12 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     struct supply supply;
     struct pick pick;
     supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
+    for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1)
+        prices_sort(p, market_of(p, j->region_index, (uint32_t)__builtin_ctzll(rest)));
     while (supply_next(&supply, &pick))
         if (!take_pick(p, job, &supply, &pick, out)) return false;
     if (supply.left.devices_left <= j->devices_max - j->devices_min) plan_claim_drop(p, job);
+    if (supply.left.quota_short) return true; /* the gang is reviewed, more than it is a favour */
     if (supply.left.devices_left > 0 && act_has_room(out)) say_short(p, job, &supply, held, out);
     return true;
 }
@@ -232,6 +241,44 @@ static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_outpu
     job_touch(p, job);
 }
 
+/* The least that would do, and what is left of that kind. */
+static struct numbers quota_needed(const pool *p, const struct shape *s,
+                                   const struct demand *demand)
+{
+    struct numbers numbers = {.a = INT64_MAX};
+    for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(rest);
+        int64_t needed = quota_ncu_milli(p, model) * s->devices_min;
+        if (needed >= numbers.a) continue;
+        numbers.a = needed;
+        numbers.b = demand->quota_left_milli[p->quota_kind[model]];
+    }
+    return numbers;
+}
+
+/* Its account, not the market, is in the way: true, and said. */
+static bool wait_for_account(pool *p, uint32_t shape, const struct demand *demand,
+                             const struct mix *mix, bool account_binds, struct pool_output *out)
+{
+    const struct shape *s = &p->shapes[shape];
+    uint32_t job = s->queue.head, reason = REASON_WAIT_QUOTA;
+    struct numbers numbers = {0};
+    if (demand->workers_left == 0) {
+        reason = REASON_WAIT_WORKERS;
+    } else if (demand->quota_short || mix->quota_short) {
+        numbers = quota_needed(p, s, demand);
+    } else if (account_binds && mix->too_dear_usd_micros != 0) {
+        reason = REASON_WAIT_ACCOUNT_BUDGET;
+        numbers =
+            (struct numbers){.a = mix->too_dear_usd_micros, .b = demand->budget_left_usd_micros};
+    } else
+        return false;
+    plan_claim_drop(p, job);
+    shape_wait_quota(p, shape);
+    plan_wait(p, job, reason, numbers, out);
+    return true;
+}
+
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
 {
     const struct shape *s = &p->shapes[shape];
@@ -240,6 +287,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
     struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, held.usd_micros_per_hour);
     demand.job = job;
+    bool account_binds = demand_limit(p, &demand, p->jobs[job].account);
     struct mix mix;
     if (best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
                     &mix)) {
@@ -247,6 +295,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
         return;
     }
     heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
+    if (wait_for_account(p, shape, &demand, &mix, account_binds, out)) return;
     if (mix.limited) {
         MARK(out, NODE_LIMIT);
         p->starved = 1;

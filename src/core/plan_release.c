@@ -5,6 +5,7 @@
 #include "core/offer.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/prices.h"
 
 /* Back into the queue with its age; the nodes go to others or home. */
 static void requeue(pool *p, uint32_t job, struct pool_output *out)
@@ -64,8 +65,8 @@ static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, uint3
     uint32_t threshold_ppm = (uint32_t)((int64_t)s->threshold_ppm * SWAP_GAIN_PPM / 1000000);
     for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
         const struct market *market = market_of(p, region_index, (uint32_t)__builtin_ctzll(rest));
-        for (uint32_t at = market->offers.head; at != SLOT_NONE;
-             at = p->offers[at].market_link.next) {
+        for (uint32_t at = prices_first(p, market); at != SLOT_NONE;
+             at = prices_next(p, market, at)) {
             const struct offer *o = &p->offers[at];
             if (o->unit_usd_micros > unit_usd_micros * SWAP_GAIN_PPM / 1000000) break;
             uint64_t devices = (uint64_t)offer_stock(p, o) * o->device_count;

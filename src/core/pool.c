@@ -8,6 +8,8 @@
 #include "core/node.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/prices.h"
+#include "core/quota.h"
 #include <string.h>
 
 void pool_config_default(struct pool_config *ret_config)
@@ -75,11 +77,15 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     p->rules = carve(c, limits->pools_max, sizeof p->rules[0]);
     p->regions = carve(c, regions, sizeof p->regions[0]);
     p->markets = carve(c, (size_t)regions * limits->models_max, sizeof p->markets[0]);
+    p->prices = carve(c, (size_t)limits->offers_max * PRICES_PER_OFFER, sizeof p->prices[0]);
     p->offers = carve(c, limits->offers_max, sizeof p->offers[0]);
     p->nodes = carve(c, nodes, sizeof p->nodes[0]);
     p->leases = carve(c, limits->leases_max, sizeof p->leases[0]);
     p->shapes = carve(c, limits->jobs_max, sizeof p->shapes[0]);
     p->jobs = carve(c, limits->jobs_max, sizeof p->jobs[0]);
+    p->accounts_max = limits->jobs_max < ACCOUNTS_MAX ? limits->jobs_max + 64 : ACCOUNTS_MAX;
+    p->accounts = carve(c, p->accounts_max, sizeof p->accounts[0]);
+    carve_table(c, &p->account_table, p->accounts_max);
     p->terms = carve(c, (size_t)limits->terms_max + 1, sizeof p->terms[0]);
     carve_heap(c, &p->timers, nodes + limits->leases_max + limits->offers_max + limits->jobs_max);
     carve_heap(c, &p->plans, limits->jobs_max * 2);
@@ -140,6 +146,7 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     heap_clear(&p->plans);
     table_clear(&p->node_table);
     table_clear(&p->job_table);
+    quota_init(p);
     table_clear(&p->offer_table);
     table_clear(&p->shape_table);
     table_clear(&p->terms_table);

@@ -9,6 +9,8 @@
 #include "core/lease.h"
 #include "core/node.h"
 #include "core/offer.h"
+#include "core/prices.h"
+#include "core/quota.h"
 #include "core/state.h"
 #include <string.h>
 
@@ -124,13 +126,63 @@ static void walk_meter(struct walk *w, struct meter *meter)
 static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct market) == 88, "walk the new field of market");
+static_assert(sizeof(struct market) == 104, "walk the new field of market");
 static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
 static_assert(sizeof(struct node) == 208, "walk the new field of node");
-static_assert(sizeof(struct lease) == 88, "walk the new field of lease");
+static_assert(sizeof(struct lease) == 112, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
-static_assert(sizeof(struct shape) == 112, "walk the new field of shape");
-static_assert(sizeof(struct job) == 272, "walk the new field of job");
+static_assert(sizeof(struct shape) == 120, "walk the new field of shape");
+static_assert(sizeof(struct account) == 216, "walk the new field of account");
+static_assert(sizeof(struct job) == 280, "walk the new field of job");
+
+static void walk_account(struct walk *w, pool *p, struct account *a)
+{
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
+        walk_i64(w, &a->quota_milli[kind]);
+        walk_i64(w, &a->borrow_milli[kind]);
+        walk_i64(w, &a->lend_milli[kind]);
+        walk_i64(w, &a->total_milli[kind]);
+        walk_i64(w, &a->pool_milli[kind]);
+        walk_i64(w, &a->used_milli[kind]);
+        walk_i64(w, &a->own_milli[kind]);
+        walk_i64(w, &a->held_milli[kind]);
+        walk_u32(w, &a->has_quota[kind]);
+    }
+    walk_i64(w, &a->average);
+    walk_i64(w, &a->average_us);
+    walk_i64(w, &a->usd_micros_per_hour);
+    walk_i64(w, &a->usd_micros_per_hour_max);
+    walk_i64(w, &a->paced_us);
+    walk_slot(w, &a->parent, p->accounts_end);
+    walk_u32(w, &a->name);
+    walk_u32(w, &a->level);
+    walk_u32(w, &a->weight_milli);
+    walk_u32(w, &a->jobs);
+    walk_u32(w, &a->jobs_max);
+    walk_u32(w, &a->workers);
+    walk_u32(w, &a->workers_max);
+    walk_u32(w, &a->submissions_per_minute_max);
+}
+
+static void walk_quotas(struct walk *w, pool *p)
+{
+    walk_u32(w, &p->accounts_defined);
+    walk_u32(w, &p->quota_freed);
+    walk_u32(w, &p->quota_waiting);
+    for (uint32_t i = 0; i < p->config.limits.models_max; i++) {
+        walk_u32(w, &p->quota_kind[i]);
+        walk_u32(w, &p->quota_weight_milli[i]);
+        if (p->quota_kind[i] >= QUOTA_KINDS) {
+            w->bad = true;
+            p->quota_kind[i] = 0;
+        }
+    }
+    for (uint32_t i = 0; i < p->accounts_end; i++) {
+        walk_account(w, p, &p->accounts[i]);
+        /* Parents come first: nobody walks in a circle. */
+        if (i > 0 && p->accounts[i].parent >= i) w->bad = true;
+    }
+}
 
 static void walk_catalog(struct walk *w, pool *p)
 {
@@ -156,7 +208,7 @@ static void walk_catalog(struct walk *w, pool *p)
         walk_list(w, &p->regions[i].interested, p->jobs_end);
     }
     for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++) {
-        walk_list(w, &p->markets[i].offers, p->offers_end);
+        if (w->mode == WALK_READ) p->markets[i] = (struct market){0};
         walk_list(w, &p->markets[i].idle_offers, p->offers_end);
         for (uint32_t kind = 0; kind < CAPACITY_KIND_END; kind++) {
             walk_u64(w, &p->markets[i].reach_devices[kind]);
@@ -178,6 +230,7 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_index(w, &o->region_index, p->regions_end);
     walk_u32(w, &o->zone);
     walk_index(w, &o->model, p->config.limits.models_max);
+    if (p->regions_end == 0) w->bad = true; /* an offer is somewhere */
     walk_u32(w, &o->capacity);
     walk_u32(w, &o->device_count);
     walk_u32(w, &o->hazard_ppm);
@@ -190,7 +243,6 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->refused_count);
     walk_list(w, &o->nodes, p->nodes_end);
     walk_list(w, &o->idle_nodes, p->nodes_end);
-    walk_link(w, &o->market_link, p->offers_end);
     walk_link(w, &o->idle_link, p->offers_end);
 }
 
@@ -247,6 +299,11 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_u32(w, &l->fallback);
     walk_link(w, &l->job_link, p->leases_end);
     walk_link(w, &l->node_link, p->leases_end);
+    walk_i64(w, &l->quota_ncu_milli);
+    walk_i64(w, &l->quota_usd_micros_per_hour);
+    walk_u32(w, &l->quota_kind);
+    walk_u32(w, &l->quota_counted);
+    if (l->quota_kind >= QUOTA_KINDS) w->bad = true;
 }
 
 static void walk_shape(struct walk *w, pool *p, struct shape *s)
@@ -267,6 +324,8 @@ static void walk_shape(struct walk *w, pool *p, struct shape *s)
     walk_u32(w, &s->threshold_ppm);
     walk_u32(w, &s->user_count);
     walk_index(w, &s->terms, p->terms_end);
+    walk_index(w, &s->account, p->accounts_end);
+    walk_u32(w, &s->quota_waits);
     walk_list(w, &s->queue, p->jobs_end);
     walk_link(w, &s->shapes_link, p->shapes_end);
 }
@@ -347,6 +406,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->last_reason);
     walk_u32(w, &j->wait_reason);
     walk_u32(w, &j->wait_count);
+    walk_index(w, &j->account, p->accounts_end);
     walk_u32(w, &j->over_said);
     walk_u32(w, &j->claims);
     walk_list(w, &j->leases, p->leases_end);
@@ -378,6 +438,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_end(w, &p->shapes_end, limits->jobs_max);
     walk_end(w, &p->regions_end, models_max == 0 ? 0 : p->markets_end / models_max);
     walk_end(w, &p->terms_end, limits->terms_max + 1);
+    walk_end(w, &p->accounts_end, p->accounts_max);
     walk_end(w, &p->node_count, p->node_slots);
     walk_u32(w, &p->starved);
     walk_u32(w, &p->improved);
@@ -418,6 +479,7 @@ static void walk_pool(struct walk *w, pool *p)
     walk_head(w, p);
     if (w->bad) return; /* the counts below cannot be trusted */
     walk_catalog(w, p);
+    walk_quotas(w, p);
     for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);
     for (uint32_t i = 0; i < p->nodes_end; i++) walk_node(w, p, &p->nodes[i]);
     for (uint32_t i = 0; i < p->leases_end; i++) walk_lease(w, p, &p->leases[i]);
@@ -465,9 +527,12 @@ size_t pool_snapshot_write(const pool *p, uint8_t *buffer, size_t buffer_bytes)
 static void rebuild(pool *p)
 {
     for (uint32_t i = 0; i < p->offers_end; i++) {
+        prices_add(p, market_of(p, p->offers[i].region_index, p->offers[i].model), i);
         table_insert(&p->offer_table, p->offers[i].offer_id, i);
         heap_set(&p->timers, timer_of_offer(p, i), offer_due_us(&p->offers[i]));
     }
+    for (uint32_t i = 0; i < p->regions_end; i++)
+        if (p->regions[i].improved_mask != 0) region_improve(p, i, 0);
     for (uint32_t i = 0; i < p->jobs_end; i++) {
         table_insert(&p->job_table, p->jobs[i].job_id, i);
         job_retime(p, i);
@@ -476,6 +541,9 @@ static void rebuild(pool *p)
         table_insert(&p->node_table, p->nodes[i].node_key, i);
         node_retime(p, i);
     }
+    for (uint32_t i = ACCOUNT_POOL + 1; i < p->accounts_end; i++)
+        table_insert(&p->account_table, (uint64_t)p->accounts[i].parent << 32 | p->accounts[i].name,
+                     i);
     for (uint32_t i = TERMS_NONE + 1; i < p->terms_end; i++)
         table_insert(&p->terms_table, p->terms[i].terms_id, i);
     for (uint32_t i = 0; i < p->leases_end; i++)

@@ -40,13 +40,20 @@ struct region {
     struct list interested; /* bound jobs that could use more */
 };
 
-/* All offers of one model in one region, cheapest first. */
+/* One of a market's offers (prices.h). */
+struct price {
+    int64_t unit_usd_micros;
+    uint32_t offer, reserved;
+};
+
+/* All offers of one model in one region. */
 struct market {
-    struct list offers, idle_offers; /* idle_offers: those with nodes that have devices to give */
+    uint32_t first, room, count, sorted; /* its entries of p->prices (prices.h) */
+    struct list idle_offers; /* those with nodes that have devices to give, cheapest first */
     /* By capacity kind: devices ever within reach at once, and of the largest node among them. */
     uint64_t reach_devices[CAPACITY_KIND_END];
     uint32_t node_devices_max[CAPACITY_KIND_END];
-    uint32_t reserved;
+    uint32_t devices_least, devices_most; /* of a node, over all its offers */
 };
 
 struct offer {
@@ -64,7 +71,8 @@ struct offer {
     uint32_t idle_listed;
     uint32_t refused_count; /* waves of refusals since a node of it last came up */
     struct list nodes, idle_nodes;
-    struct link market_link, idle_link;
+    struct link idle_link;
+    uint32_t place, reserved; /* among its market's prices */
 };
 
 struct node {
@@ -103,6 +111,9 @@ struct lease {
     uint32_t paid_count; /* devices the job pays for in its hourly budget: all, if bought for it */
     uint32_t state, phase, stop_reason, fallback;
     struct link job_link, node_link;
+    /* What it counts for its job's account, as of its purchase. */
+    int64_t quota_ncu_milli, quota_usd_micros_per_hour;
+    uint32_t quota_kind, quota_counted;
 };
 
 /* Slot 0 holds the terms of jobs without any: never looked up, never free. */
@@ -115,6 +126,24 @@ struct terms {
     struct link unused_link;
 };
 
+/* Whoever has quota, limits and a share (quota.h). */
+struct account {
+    /* As defined, by kind of devices; -1 = none. */
+    int64_t quota_milli[QUOTA_KINDS], borrow_milli[QUOTA_KINDS], lend_milli[QUOTA_KINDS];
+    int64_t total_milli[QUOTA_KINDS]; /* its quota, or the sum of its children's if that is more */
+    int64_t pool_milli[QUOTA_KINDS];  /* of that: not kept by a child for itself */
+    int64_t used_milli[QUOTA_KINDS];  /* its own jobs and what its children draw beyond theirs */
+    int64_t own_milli[QUOTA_KINDS];   /* held by jobs of the account itself, */
+    int64_t held_milli[QUOTA_KINDS];  /* and by all below it too */
+    int64_t average, average_us;      /* of what is held, share.h; as of average_us */
+    int64_t usd_micros_per_hour, usd_micros_per_hour_max;
+    int64_t paced_us;                /* when its submissions would be due one by one */
+    uint32_t has_quota[QUOTA_KINDS]; /* or somebody below it */
+    uint32_t parent, name, level, weight_milli;
+    uint32_t jobs, jobs_max, workers, workers_max;
+    uint32_t submissions_per_minute_max, reserved;
+};
+
 /* What a job asks for, shared by all jobs that ask for the same: judged once for all of them. */
 struct shape {
     uint64_t hash, capability_mask, pool_mask;
@@ -124,9 +153,10 @@ struct shape {
     uint32_t region, job_class, kind, capacity_mask;
     uint32_t threshold_ppm; /* the one in force */
     uint32_t terms;         /* slot; SLOT_NONE only while judged: its terms are not known */
-    uint32_t reserved;
-    uint32_t user_count; /* live jobs; 0 = free slot */
-    struct list queue;   /* queued jobs, oldest first */
+    uint32_t account;       /* whose jobs; the pool's while nobody has quota, limits or a weight */
+    uint32_t user_count;    /* live jobs; 0 = free slot */
+    uint32_t quota_waits, reserved; /* sleeps until quota is freed */
+    struct list queue;              /* queued jobs, oldest first */
     struct link shapes_link;
 };
 
@@ -144,7 +174,8 @@ struct job {
     uint32_t tenant, project, team, experiment;
     uint32_t failures, last_kind, last_reason;
     uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
-    uint32_t over_said, claims;       /* that its gang minimum is above its hourly budget */
+    uint32_t account, reserved_account;
+    uint32_t over_said, claims; /* that its gang minimum is above its hourly budget */
     struct list leases;
     struct link queue_link, interested_link, ended_link;
 };
@@ -160,22 +191,29 @@ struct pool {
     uint32_t budget_job_count;    /* live jobs with a budget: price changes concern them */
     uint32_t least_threshold_ppm; /* no job is more impatient: prices below concern no threshold */
     uint32_t terms_end;
+    uint32_t accounts_end, accounts_max, accounts_defined, quota_freed, quota_waiting;
+    uint32_t quota_kind[MODELS_MAX], quota_weight_milli[MODELS_MAX];
+    uint64_t improved_regions[REGIONS_MAX / 64]; /* bit = region whose improved_mask is not 0 */
+    uint32_t prices_end, unsorted_count; /* unsorted_count: markets longer than PRICES_SCAN_MAX */
+    uint32_t reserved;
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
     struct list ended;                                /* jobs, oldest end first */
     struct list shapes_used;
     struct list terms_unused; /* of no live job, oldest first */
     struct heap timers, plans;
-    struct table node_table, job_table, offer_table, shape_table, terms_table;
+    struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;
     struct model *models;
     struct pool_rule *rules;
     struct region *regions;
     struct market *markets;
+    struct price *prices;
     struct offer *offers;
     struct node *nodes;
     struct lease *leases;
     struct shape *shapes;
     struct job *jobs;
     struct terms *terms;
+    struct account *accounts;
 };
 
 #define CHAIN(array, field)                                                                        \

@@ -25,9 +25,11 @@ void table_clear(struct table *table)
     table->count = 0;
 }
 
+/* Ids are mostly counted up, and come in that order when much comes at once: eight neighbours live
+ * together, so that the next one is in the cache already. The blocks are spread. */
 static uint32_t home(const struct table *table, uint64_t id)
 {
-    return (uint32_t)table_hash(id) & (table->capacity - 1);
+    return ((uint32_t)table_hash(id >> 3) << 3 | (uint32_t)(id & 7)) & (table->capacity - 1);
 }
 
 /* The cell that holds the id, or the empty one where it would go. */

@@ -1,0 +1,71 @@
+/* Accounts: who may use how much, and who has used how much.
+ *
+ * Tree       The whole pool (slot 0) → tenants → projects → teams → users. An account is made by its
+ *            definition or by the first job that names it; when ACCOUNTS_MAX are in use, jobs count
+ *            for the deepest account above that exists.
+ * Unit       NCU, in milli: devices × ncu of their model × the weight of the model in quotas. There
+ *            are QUOTA_KINDS kinds of devices (0: accelerators, 1: whatever was put there, say CPUs),
+ *            each with a quota of its own: to lack one is no lack of the other.
+ * Quota      Of an account: its own, or the sum of its children's if that is more. An account without
+ *            any in its whole line is limited by nothing.
+ * Lending    What an account does not use, others under the same parent may, up to its lend limit;
+ *            what lies above that limit is kept for it.
+ * Borrowing  An account may use more than its quota while there is something to borrow, up to its
+ *            borrow limit. Accounts without quota in a tree that has some live from borrowing alone.
+ *            The sum under the pool is never above the sum of the quotas.
+ *            available(a) = max(0, kept(a) - used(a)) + min(available(parent), what it may borrow):
+ *            the algebra of hierarchical cohorts; quota_test.c holds it against the definition.
+ * Share      (held now + average held, halved every half-life) / weight, in milli-NCU: who has least
+ *            goes first. The average makes up for yesterday, what is held keeps one round fair.
+ * Limits     Jobs alive, workers, dollars per hour (at the prices of purchase), submissions a minute:
+ *            refused at the door or waited for, with the number, and when it will work again.
+ * Errors     None: a definition out of order (no parent yet) makes the parent.
+ */
+#ifndef SHOAL_CORE_QUOTA_H
+#define SHOAL_CORE_QUOTA_H
+
+#include "core/state.h"
+
+#define ACCOUNT_POOL 0
+
+/* What is left for one more of an account; INT64_MAX and UINT32_MAX: no limit. */
+struct allowance {
+    int64_t ncu_milli[QUOTA_KINDS];
+    int64_t usd_micros_per_hour;
+    uint32_t workers;
+};
+
+void quota_init(pool *p);
+void quota_define(pool *p, const struct pool_event *event, struct pool_output *out);
+void quota_define_model(pool *p, const struct pool_event *event);
+/* The account of a submission, made if need be. */
+uint32_t quota_account(pool *p, const struct pool_event *submitted, struct pool_output *out);
+/* The deepest account on the way to these names that exists. */
+uint32_t quota_find(const pool *p, const uint32_t names[ACCOUNT_LEVELS]);
+uint32_t quota_find_of(const pool *p, const struct pool_event *submitted);
+
+/* REASON_NONE, or why the door is closed, with its numbers; no state changes. */
+uint32_t quota_door(const pool *p, uint32_t account, int64_t numbers[3]);
+void quota_pace(pool *p, uint32_t account);  /* a submission was taken in */
+void quota_enter(pool *p, uint32_t account); /* its job was admitted */
+void quota_leave(pool *p, uint32_t account); /* it ended */
+
+void quota_take(pool *p, uint32_t lease); /* it holds devices from now on */
+void quota_give(pool *p, uint32_t lease); /* it does not any more */
+
+struct allowance quota_allowance(const pool *p, uint32_t account);
+/* Milli-NCU that one device of a model counts in quotas. */
+int64_t quota_ncu_milli(const pool *p, uint32_t model);
+int64_t quota_available(const pool *p, uint32_t account, uint32_t kind); /* INT64_MAX: no limit */
+/* Above what is its own: quota or, without one, nothing. */
+int64_t quota_borrowed(const pool *p, uint32_t account, uint32_t kind);
+int64_t quota_share(const pool *p, uint32_t account); /* at now; see Share */
+
+/* For preemption: may `claimant` get back what `victim` (both jobs) holds of a kind, and who first?
+ * 0: no, the victim's accounts borrow nothing of this kind up to the line they have in common, or
+ * the claimant would go above its own quota. Else borrowed NCU over weight, the highest first. */
+int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind);
+/* Kinds (bits) of which the account lacks quota for `ncu_milli` more. */
+uint32_t quota_lacks(const pool *p, uint32_t account, const int64_t ncu_milli[QUOTA_KINDS]);
+
+#endif

@@ -1,6 +1,7 @@
 #include "shoal.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pages.h"
 #include "core/assert.h"
 #include "worker/ckpt/ckpt_store.h"
 #include "worker/ckpt/saver.h"
@@ -9,7 +10,6 @@
 #include "worker/host.h"
 #include "worker/leave_signal.h"
 #include "worker/moments.h"
-#include "base/pages.h"
 #include "worker/protocol.h"
 #include <errno.h>
 #include <math.h>

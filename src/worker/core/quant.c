@@ -244,7 +244,7 @@ static size_t word_bytes(uint32_t page)
 size_t quant_pages_bytes(uint16_t pages, uint64_t count)
 {
     size_t bytes = 0;
-    for (uint32_t k = 0; k < QUANT_PAGES; k++)
+    for (uint32_t k = 0; pages >> k != 0; k++)
         if ((pages >> k & 1) != 0) bytes += word_bytes(k) * count;
     return bytes;
 }
@@ -314,9 +314,32 @@ static uint32_t join_plainly(struct quant_sum *sum, const struct block *of,
     return 0;
 }
 
+static uint32_t joined(struct quant_sum *sum, uint32_t block, uint8_t peak, uint32_t check)
+{
+    sum->adds[block] = QUANT_ADDS_MANY;
+    sum->peak[block] = peak;
+    sum->check[block] = check;
+    return check;
+}
+
+/* Both parts without pages: one pass, and that is nearly always all. */
+static uint32_t join_words(struct quant_sum *sum, uint32_t block, int16_t scale,
+                           const struct quant_part *a, const struct quant_part *b)
+{
+    struct block of = block_of(sum, block, scale);
+    uint8_t peak = joined_peak(a, b);
+    struct quant_flow flow =
+        quant_kernel_join(sum->isa, sum->word + of.at, a->word, b->word, of.count);
+    sum->pages[block] = 0;
+    if (flow.overflow && level_of(&of, peak) > of.fine) carry(sum, block, &of, b->word);
+    return joined(sum, block, peak, flow.check);
+}
+
 uint32_t quant_join(struct quant_sum *sum, uint32_t block, int16_t scale,
                     const struct quant_part *a, const struct quant_part *b)
 {
+    if (b != NULL && !sum->is_plain && (a->pages | b->pages) == 0)
+        return join_words(sum, block, scale, a, b);
     struct block of = block_of(sum, block, scale);
     uint8_t peak = joined_peak(a, b);
     int level = level_of(&of, peak);
@@ -340,8 +363,5 @@ uint32_t quant_join(struct quant_sum *sum, uint32_t block, int16_t scale,
                   pages_kept(&of, b->pages, level_of(&of, b->peak), level));
         if (flow.overflow && level > of.fine) carry(sum, block, &of, b->word);
     }
-    sum->adds[block] = QUANT_ADDS_MANY;
-    sum->peak[block] = peak;
-    sum->check[block] = flow.check;
-    return flow.check;
+    return joined(sum, block, peak, flow.check);
 }

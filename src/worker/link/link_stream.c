@@ -10,8 +10,8 @@
 enum {
     LINE = 64,
     MAGIC = 0x4b4e4c53,
-    FRONT_MAX = 256, /* prefix and the largest header, whole lines */
-    READ_AHEAD_BYTES = 16 * 1024,
+    FRONT_MAX = 256,              /* prefix and the largest header, whole lines */
+    READ_AHEAD_BYTES = 32 * 1024, /* a message of 16 KB of elements, see layout.h, in one read */
     TRAILER_BYTES = 8,
     BUFFER_BYTES = FRONT_MAX + LINK_PAYLOAD_MAX + TRAILER_BYTES, /* of one message */
     PIECES_MAX = LINK_SPANS_MAX + 2,

@@ -44,6 +44,7 @@ measure ckpt build/bench/bench_ckpt
 measure trainer build/bench/bench_trainer bench/peer_torch.py
 measure sim build/bench/bench_sim
 measure fgd bench/fgd_rows.sh
+measure sia bench/sia_rows.sh
 measure diagnosis build/src/worker/worker_diagnose_test 1000
 measure diagnosis_cost build/bench/bench_diagnosis
 

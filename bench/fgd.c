@@ -43,10 +43,9 @@ static void run(struct fgd_world *world, const struct fgd_policy *policy, struct
     uint64_t asked = 0;
     double capacity = (double)world->capacity_milli;
     for (uint32_t i = 0; i < world->arrival_count; i++) {
-        const struct pack_form *form = &world->pods[world->arrivals[i]].form;
-        struct pack_place place;
-        asked += pack_form_milli(form);
-        (void)fgd_submit(world, policy, self, form, &place);
+        struct fgd_run pod = {.form = world->pods[world->arrivals[i]].form};
+        asked += pack_form_milli(&pod.form);
+        (void)fgd_submit(world, policy, self, &pod);
         uint32_t percent = (uint32_t)lround((double)asked / capacity * 100);
         if (percent >= PERCENT_END) continue;
         curve->sum[percent] += 100 * (double)world->used_milli / capacity;

@@ -40,40 +40,44 @@ static void *ours_open(const struct fgd_world *world)
     return self;
 }
 
-static bool ours_choose(void *context, const struct fgd_world *world, const struct pack_form *form,
-                        struct pack_place *ret_place)
+static bool ours_choose(void *context, const struct fgd_world *world, struct fgd_run *run)
 {
     (void)world;
     struct ours *self = context;
-    pack_arrived(self->pack, form);
-    if (!pack_best(self->pack, form, ret_place)) return false;
-    ret_place->node = self->index_of[ret_place->node];
+    run->ticket = pack_arrived(self->pack, &run->form);
+    if (!pack_best(self->pack, &run->form, &run->place)) return false;
+    run->place.node = self->index_of[run->place.node];
     return true;
 }
 
-static struct pack_place ours_place(const struct ours *self, const struct pack_place *place)
+static struct pack_place ours_place(const struct ours *self, const struct fgd_run *run)
 {
-    return (struct pack_place){self->node_of[place->node], place->devices, place->score};
+    return (struct pack_place){self->node_of[run->place.node], run->place.devices, 0};
 }
 
-static void ours_placed(void *context, const struct fgd_world *world, const struct pack_form *form,
-                        const struct pack_place *place)
+static void ours_placed(void *context, const struct fgd_world *world, const struct fgd_run *run)
 {
     (void)world;
     struct ours *self = context;
-    struct pack_place mine = ours_place(self, place);
-    pack_take(self->pack, form, &mine);
+    struct pack_place mine = ours_place(self, run);
+    pack_take(self->pack, &run->form, &mine);
 }
 
-static void ours_left(void *context, const struct fgd_world *world, const struct pack_form *form,
-                      const struct pack_place *place, int64_t lived_s)
+static void ours_left(void *context, const struct fgd_world *world, const struct fgd_run *run)
 {
     (void)world;
     struct ours *self = context;
-    struct pack_place mine = ours_place(self, place);
-    pack_give(self->pack, form, &mine);
+    struct pack_place mine = ours_place(self, run);
+    pack_give(self->pack, &run->form, &mine);
+    int64_t lived_s = run->to_s - run->from_s;
     int64_t ppm = lived_s >= WINDOW_S ? 1000000 : lived_s * 1000000 / WINDOW_S;
-    pack_left(self->pack, form, (uint32_t)ppm);
+    pack_left(self->pack, run->ticket, &run->form, (uint32_t)ppm);
+}
+
+static void ours_refused(void *context, const struct fgd_run *run)
+{
+    struct ours *self = context;
+    pack_left(self->pack, run->ticket, &run->form, 0);
 }
 
 static void ours_half_window(void *context)
@@ -96,6 +100,7 @@ const struct fgd_policy fgd_shoal = {.name = "shoal",
                                      .choose = ours_choose,
                                      .placed = ours_placed,
                                      .left = ours_left,
+                                     .refused = ours_refused,
                                      .half_window = ours_half_window,
                                      .close = ours_close};
 
@@ -180,9 +185,10 @@ static uint32_t fgd_score(const struct rival *self, const struct fgd_world *worl
     return best;
 }
 
-static bool fgd_choose(void *context, const struct fgd_world *world, const struct pack_form *form,
-                       struct pack_place *ret_place)
+static bool fgd_choose(void *context, const struct fgd_world *world, struct fgd_run *run)
 {
+    const struct pack_form *form = &run->form;
+    struct pack_place *ret_place = &run->place;
     struct rival *self = context;
     uint32_t slot = pack_forms_find(&self->forms, form), devices, best = SCORE_NO_FIT;
     if (slot == UINT32_MAX) {
@@ -202,19 +208,9 @@ static bool fgd_choose(void *context, const struct fgd_world *world, const struc
     return true;
 }
 
-static void fgd_placed(void *context, const struct fgd_world *world, const struct pack_form *form,
-                       const struct pack_place *place)
+static void fgd_changed(void *context, const struct fgd_world *world, const struct fgd_run *run)
 {
-    (void)form;
-    fgd_look(context, world, place->node);
-}
-
-static void fgd_left(void *context, const struct fgd_world *world, const struct pack_form *form,
-                     const struct pack_place *place, int64_t lived_s)
-{
-    (void)form;
-    (void)lived_s;
-    fgd_look(context, world, place->node);
+    fgd_look(context, world, run->place.node);
 }
 
 static void rival_close(void *context)
@@ -231,8 +227,8 @@ static void rival_close(void *context)
 const struct fgd_policy fgd_fgd = {.name = "fgd",
                                    .open = fgd_open,
                                    .choose = fgd_choose,
-                                   .placed = fgd_placed,
-                                   .left = fgd_left,
+                                   .placed = fgd_changed,
+                                   .left = fgd_changed,
                                    .close = rival_close};
 
 /* ---- BestFit and Random ---- */
@@ -244,20 +240,11 @@ static void *plain_open(const struct fgd_world *world)
     return self;
 }
 
-static void plain_changed(void *context, const struct fgd_world *world,
-                          const struct pack_form *form, const struct pack_place *place)
+static void plain_changed(void *context, const struct fgd_world *world, const struct fgd_run *run)
 {
     (void)context;
     (void)world;
-    (void)form;
-    (void)place;
-}
-
-static void plain_left(void *context, const struct fgd_world *world, const struct pack_form *form,
-                       const struct pack_place *place, int64_t lived_s)
-{
-    (void)lived_s;
-    plain_changed(context, world, form, place);
+    (void)run;
 }
 
 /* The devices with the least free milli that fit. */
@@ -276,9 +263,10 @@ static uint32_t tight_devices(const struct fgd_node *node, const struct pack_for
 }
 
 /* Least left over: half of CPU / 128 cores, half of devices / 8. */
-static bool bestfit_choose(void *context, const struct fgd_world *world,
-                           const struct pack_form *form, struct pack_place *ret_place)
+static bool bestfit_choose(void *context, const struct fgd_world *world, struct fgd_run *run)
 {
+    const struct pack_form *form = &run->form;
+    struct pack_place *ret_place = &run->place;
     (void)context;
     double best = INFINITY;
     for (uint32_t i = 0; i < world->node_count; i++) {
@@ -302,9 +290,10 @@ static uint32_t draw(struct rival *self, uint32_t end)
     return (uint32_t)(((splitmix_next(&self->random) >> 32) * end) >> 32);
 }
 
-static bool random_choose(void *context, const struct fgd_world *world,
-                          const struct pack_form *form, struct pack_place *ret_place)
+static bool random_choose(void *context, const struct fgd_world *world, struct fgd_run *run)
 {
+    const struct pack_form *form = &run->form;
+    struct pack_place *ret_place = &run->place;
     struct rival *self = context;
     uint32_t seen = 0, able = 0;
     for (uint32_t i = 0; i < world->node_count; i++)
@@ -326,11 +315,11 @@ const struct fgd_policy fgd_bestfit = {.name = "bestfit",
                                        .open = plain_open,
                                        .choose = bestfit_choose,
                                        .placed = plain_changed,
-                                       .left = plain_left,
+                                       .left = plain_changed,
                                        .close = rival_close};
 const struct fgd_policy fgd_random = {.name = "random",
                                       .open = plain_open,
                                       .choose = random_choose,
                                       .placed = plain_changed,
-                                      .left = plain_left,
+                                      .left = plain_changed,
                                       .close = rival_close};

@@ -161,20 +161,21 @@ bool fgd_fits(const struct fgd_node *node, const struct pack_form *form)
 }
 
 bool fgd_submit(struct fgd_world *world, const struct fgd_policy *policy, void *self,
-                const struct pack_form *form, struct pack_place *ret_place)
+                struct fgd_run *run)
 {
-    if (!policy->choose(self, world, form, ret_place)) {
+    const struct pack_form *form = &run->form;
+    if (!policy->choose(self, world, run)) {
         for (uint32_t i = 0; i < world->node_count; i++)
             if (fgd_fits(&world->nodes[i], form))
                 published_fail("%s refused a pod that fits node %" PRIu32, policy->name, i);
-        if (policy->refused != NULL) policy->refused(self, world, form);
         return false;
     }
-    struct fgd_node *node = &world->nodes[ret_place->node];
+    const struct pack_place *place = &run->place;
+    struct fgd_node *node = &world->nodes[place->node];
     bool sound = fgd_fits(node, form);
-    sound = sound && (uint32_t)__builtin_popcount(ret_place->devices) == form->count;
+    sound = sound && (uint32_t)__builtin_popcount(place->devices) == form->count;
     for (uint32_t i = 0; sound && i < PACK_DEVICES_MAX; i++) {
-        if ((ret_place->devices >> i & 1) == 0) continue;
+        if ((place->devices >> i & 1) == 0) continue;
         sound = i < node->devices && node->free_milli[i] >= form->milli;
         if (sound) node->free_milli[i] = (uint16_t)(node->free_milli[i] - form->milli);
     }
@@ -182,19 +183,19 @@ bool fgd_submit(struct fgd_world *world, const struct fgd_policy *policy, void *
     node->cpu_milli -= form->cpu_milli;
     node->memory_mib -= form->memory_mib;
     world->used_milli += pack_form_milli(form);
-    policy->placed(self, world, form, ret_place);
+    policy->placed(self, world, run);
     return true;
 }
 
 void fgd_remove(struct fgd_world *world, const struct fgd_policy *policy, void *self,
-                const struct pack_form *form, const struct pack_place *place, int64_t lived_s)
+                const struct fgd_run *run)
 {
-    struct fgd_node *node = &world->nodes[place->node];
+    struct fgd_node *node = &world->nodes[run->place.node];
     for (uint32_t i = 0; i < node->devices; i++)
-        if (place->devices >> i & 1)
-            node->free_milli[i] = (uint16_t)(node->free_milli[i] + form->milli);
-    node->cpu_milli += form->cpu_milli;
-    node->memory_mib += form->memory_mib;
-    world->used_milli -= pack_form_milli(form);
-    policy->left(self, world, form, place, lived_s);
+        if (run->place.devices >> i & 1)
+            node->free_milli[i] = (uint16_t)(node->free_milli[i] + run->form.milli);
+    node->cpu_milli += run->form.cpu_milli;
+    node->memory_mib += run->form.memory_mib;
+    world->used_milli -= pack_form_milli(&run->form);
+    policy->left(self, world, run);
 }

@@ -29,18 +29,22 @@ struct fgd_world {
     uint64_t seed;
 };
 
-/* place.node is an index of world->nodes. */
+/* A pod on its node. place.node is an index of world->nodes; ticket is the policy's. */
+struct fgd_run {
+    struct pack_form form;
+    struct pack_place place;
+    uint32_t ticket;
+    int64_t from_s, to_s;
+};
+
 struct fgd_policy {
     const char *name;
     void *(*open)(const struct fgd_world *world);
-    bool (*choose)(void *self, const struct fgd_world *world, const struct pack_form *form,
-                   struct pack_place *ret_place);
-    /* The world has changed: the worker went there, or left. */
-    void (*placed)(void *self, const struct fgd_world *world, const struct pack_form *form,
-                   const struct pack_place *place);
-    void (*left)(void *self, const struct fgd_world *world, const struct pack_form *form,
-                 const struct pack_place *place, int64_t lived_s);
-    void (*refused)(void *self, const struct fgd_world *world, const struct pack_form *form);
+    /* Sets place and ticket; false: it fits nowhere. */
+    bool (*choose)(void *self, const struct fgd_world *world, struct fgd_run *run);
+    void (*placed)(void *self, const struct fgd_world *world, const struct fgd_run *run);
+    void (*left)(void *self, const struct fgd_world *world, const struct fgd_run *run);
+    void (*refused)(void *self, const struct fgd_run *run); /* gave up; NULL: does not matter */
     void (*half_window)(void *self);
     void (*close)(void *self);
 };
@@ -52,8 +56,8 @@ void fgd_free(struct fgd_world *world);
 bool fgd_fits(const struct fgd_node *node, const struct pack_form *form);
 /* One pod: asks, checks, places. False: refused. */
 bool fgd_submit(struct fgd_world *world, const struct fgd_policy *policy, void *self,
-                const struct pack_form *form, struct pack_place *ret_place);
+                struct fgd_run *run);
 void fgd_remove(struct fgd_world *world, const struct fgd_policy *policy, void *self,
-                const struct pack_form *form, const struct pack_place *place, int64_t lived_s);
+                const struct fgd_run *run);
 
 #endif

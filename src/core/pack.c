@@ -16,13 +16,19 @@ struct best {
 /* What is remembered for a form. */
 struct memo {
     uint64_t read, asked; /* entries of the ring already read; when it was last asked for */
-    uint32_t version, set;
+    uint32_t version;     /* of the measure */
+};
+
+/* The most any node of a model has of each. */
+struct largest {
+    uint32_t devices, cpu_milli, memory_mib;
 };
 
 struct pack {
     struct pack_limits limits;
     struct pack_mix mix;
     struct pack_price price;
+    struct largest largest[PACK_MODELS_MAX];
     struct pack_forms forms;
     struct memo *memos; /* of each form */
     int32_t *scores;    /* [forms][nodes], prices not in */
@@ -141,6 +147,14 @@ static uint32_t place_for(struct pack *pack, uint32_t model)
     return pack->blocks_used++ * PACK_BLOCK;
 }
 
+static void grow_largest(struct pack *pack, const struct pack_node *node)
+{
+    struct largest *largest = &pack->largest[node->model];
+    if (largest->devices < node->devices) largest->devices = node->devices;
+    if (largest->cpu_milli < node->cpu_all_milli) largest->cpu_milli = node->cpu_all_milli;
+    if (largest->memory_mib < node->memory_all_mib) largest->memory_mib = node->memory_all_mib;
+}
+
 uint32_t pack_node_add(struct pack *pack, uint32_t model, uint32_t devices, uint32_t cpu_milli,
                        uint32_t memory_mib, uint32_t rank)
 {
@@ -151,6 +165,8 @@ uint32_t pack_node_add(struct pack *pack, uint32_t model, uint32_t devices, uint
     if (at == SLOT_NONE) return at;
     pack->nodes[at] = (struct pack_node){.cpu_milli = cpu_milli,
                                          .memory_mib = memory_mib,
+                                         .cpu_all_milli = cpu_milli,
+                                         .memory_all_mib = memory_mib,
                                          .model = model,
                                          .devices = devices,
                                          .rank = rank,
@@ -158,6 +174,7 @@ uint32_t pack_node_add(struct pack *pack, uint32_t model, uint32_t devices, uint
     for (uint32_t i = 0; i < devices; i++) pack->nodes[at].free_milli[i] = PACK_MILLI;
     pack->price.free_milli[model] += (uint64_t)devices * PACK_MILLI;
     pack->price.capacity_milli[model] += (uint64_t)devices * PACK_MILLI;
+    grow_largest(pack, &pack->nodes[at]);
     changed(pack, at);
     return at;
 }
@@ -174,6 +191,10 @@ void pack_node_remove(struct pack *pack, uint32_t node)
     pack->price.free_milli[n->model] -= free_of(n);
     pack->price.capacity_milli[n->model] -= (uint64_t)n->devices * PACK_MILLI;
     n->used = 0;
+    pack->largest[n->model] = (struct largest){0};
+    for (uint32_t i = 0; i < pack->places; i++)
+        if (pack->nodes[i].used != 0 && pack->nodes[i].model == n->model)
+            grow_largest(pack, &pack->nodes[i]);
     changed(pack, node);
 }
 
@@ -228,24 +249,38 @@ void pack_give(struct pack *pack, const struct pack_form *form, const struct pac
 
 /* ---- arrivals ---- */
 
-void pack_arrived(struct pack *pack, const struct pack_form *form)
+/* The models with a node that could hold it when empty; those it allows, when none could. */
+static uint64_t confined_to(const struct pack *pack, const struct pack_form *form)
+{
+    uint64_t models = 0;
+    for (uint32_t model = 0; model < pack->limits.models_max; model++) {
+        const struct largest *largest = &pack->largest[model];
+        if (largest->devices < form->count || largest->cpu_milli < form->cpu_milli) continue;
+        if (largest->memory_mib < form->memory_mib) continue;
+        models |= form->models & UINT64_C(1) << model;
+    }
+    return models != 0 ? models : form->models;
+}
+
+uint32_t pack_arrived(struct pack *pack, const struct pack_form *form)
 {
     ASSERT(pack_form_check(form));
-    uint32_t set = pack_price_set(&pack->price, form->models);
+    uint32_t set = SLOT_NONE;
+    if (form->count > 0) set = pack_price_set(&pack->price, confined_to(pack, form));
     if (set != SLOT_NONE) pack->price.present_milli[set] += pack_form_milli(form);
     if (pack_mix_arrived(&pack->mix, form)) {
         for (uint32_t i = 0; i < pack->places; i++)
             if (pack->nodes[i].used != 0) measure(pack, &pack->nodes[i]);
     }
     if (++pack->arrivals % PACK_PRICE_EVERY == 0) pack_price_refresh(&pack->price);
+    return set;
 }
 
-void pack_left(struct pack *pack, const struct pack_form *form, uint32_t lived_ppm)
+void pack_left(struct pack *pack, uint32_t set, const struct pack_form *form, uint32_t lived_ppm)
 {
-    uint32_t set = pack_price_set(&pack->price, form->models);
     if (set == SLOT_NONE) return;
     uint64_t milli = pack_form_milli(form);
-    ASSERT(pack->price.present_milli[set] >= milli);
+    ASSERT(set < pack->price.set_count && pack->price.present_milli[set] >= milli);
     pack->price.present_milli[set] -= milli;
     uint32_t lived = lived_ppm < LIVED_WHOLE ? lived_ppm : LIVED_WHOLE;
     pack->price.lived_milli[set] += milli * lived / LIVED_WHOLE;
@@ -318,22 +353,20 @@ static int32_t plain_score(const struct pack *pack, const struct pack_node *node
     return change_score(pack, node, form, (struct pack_change){PACK_MILLI, 0, form->count});
 }
 
-static int32_t price_in(const struct pack *pack, const struct pack_form *form, uint32_t set,
-                        uint32_t model)
+/* What the form pays on each model; NULL: nothing anywhere. */
+static const uint8_t *prices_of(const struct pack *pack, const struct pack_form *form)
 {
-    return form->count > 0 && set != SLOT_NONE ? pack->price.price[set][model] : 0;
-}
-
-static uint32_t set_of(const struct pack *pack, uint64_t models)
-{
+    if (form->count == 0) return NULL;
+    uint64_t models = confined_to(pack, form);
     for (uint32_t q = 0; q < pack->price.set_count; q++)
-        if (pack->price.sets[q] == models) return q;
-    return SLOT_NONE;
+        if (pack->price.sets[q] == models) return pack->price.price[q];
+    return NULL;
 }
 
 uint32_t pack_price_on(const struct pack *pack, const struct pack_form *form, uint32_t model)
 {
-    return (uint32_t)price_in(pack, form, set_of(pack, form->models), model);
+    const uint8_t *prices = prices_of(pack, form);
+    return prices != NULL ? prices[model] : 0;
 }
 
 bool pack_score(const struct pack *pack, uint32_t node, const struct pack_form *form,
@@ -344,7 +377,7 @@ bool pack_score(const struct pack *pack, uint32_t node, const struct pack_form *
     int32_t score = plain_score(pack, n, form, &ret_place->devices);
     if (score == SCORE_NONE) return false;
     ret_place->node = node;
-    ret_place->score = score - price_in(pack, form, set_of(pack, form->models), n->model);
+    ret_place->score = score - (int32_t)pack_price_on(pack, form, n->model);
     return true;
 }
 
@@ -362,7 +395,7 @@ static uint32_t memo_of(struct pack *pack, const struct pack_form *form)
             if (pack->memos[i].asked < pack->memos[slot].asked) slot = i;
         pack_forms_replace(&pack->forms, slot, form);
     }
-    pack->memos[slot] = (struct memo){.version = UINT32_MAX, .set = SLOT_NONE};
+    pack->memos[slot] = (struct memo){.version = UINT32_MAX};
     return slot;
 }
 
@@ -425,14 +458,13 @@ bool pack_best(struct pack *pack, const struct pack_form *form, struct pack_plac
     ASSERT(pack_form_check(form));
     uint32_t slot = memo_of(pack, form);
     catch_up(pack, slot);
-    struct memo *memo = &pack->memos[slot];
-    if (memo->set == SLOT_NONE) memo->set = set_of(pack, form->models);
+    const uint8_t *prices = prices_of(pack, form);
     struct best top = {SCORE_NONE, SLOT_NONE, 0};
     for (uint32_t block = 0; block < pack->blocks_used; block++) {
         struct best *best = &pack->bests[(size_t)slot * pack->blocks + block];
         if (best->node == SLOT_NONE) look_for(pack, slot, block, best);
         if (best->score == SCORE_NONE) continue;
-        int32_t price = price_in(pack, form, memo->set, pack->block_model[block]);
+        int32_t price = prices != NULL ? prices[pack->block_model[block]] : 0;
         if (beats(best->score - price, best->rank, &top))
             top = (struct best){best->score - price, best->node, best->rank};
     }

@@ -25,7 +25,7 @@
 
 enum {
     PACK_QUANTUM_MILLI = 60, /* coarse scores gather the load: FGD's 100 levels, linear */
-    PACK_PRICE_EVERY = 32,   /* arrivals between two looks at the prices */
+    PACK_PRICE_EVERY = 8,    /* arrivals between two looks at the prices */
     PACK_BLOCK = 32,         /* nodes */
 };
 
@@ -34,7 +34,8 @@ struct pack_limits {
 };
 
 struct pack_node {
-    uint32_t cpu_milli, memory_mib; /* free */
+    uint32_t cpu_milli, memory_mib;         /* free */
+    uint32_t cpu_all_milli, memory_all_mib; /* when empty */
     uint32_t model, devices;
     uint32_t rank, used; /* ties; used 0 = an empty place */
     uint16_t free_milli[PACK_DEVICES_MAX];
@@ -54,7 +55,7 @@ struct pack;
 size_t pack_bytes(const struct pack_limits *limits);
 struct pack *pack_init(void *memory, const struct pack_limits *limits);
 
-/* A node with all devices free. Returns its number, SLOT_NONE when full. models_max > model. */
+/* A node with everything free. Returns its number, SLOT_NONE when full. models_max > model. */
 uint32_t pack_node_add(struct pack *pack, uint32_t model, uint32_t devices, uint32_t cpu_milli,
                        uint32_t memory_mib, uint32_t rank);
 void pack_node_remove(struct pack *pack, uint32_t node); /* whatever runs there is gone */
@@ -62,9 +63,11 @@ void pack_node_set(struct pack *pack, uint32_t node, uint32_t cpu_milli, uint32_
                    const uint16_t *free_milli);
 const struct pack_node *pack_node(const struct pack *pack, uint32_t node);
 
-void pack_arrived(struct pack *pack, const struct pack_form *form);
+/* Returns the set of models the worker is confined to, for pack_left(): nodes that come and go change
+ * what it would be later. SLOT_NONE: not counted. */
+uint32_t pack_arrived(struct pack *pack, const struct pack_form *form);
 /* lived_ppm: the part of the planning window it had been there; above 1 000 000 counts as that. */
-void pack_left(struct pack *pack, const struct pack_form *form, uint32_t lived_ppm);
+void pack_left(struct pack *pack, uint32_t set, const struct pack_form *form, uint32_t lived_ppm);
 void pack_half_window(struct pack *pack); /* call twice a window: what left long ago fades */
 
 /* False: it fits nowhere. Changes nothing but what is remembered. */

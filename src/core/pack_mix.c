@@ -68,6 +68,7 @@ static uint32_t demand_of(struct pack_mix *mix, const struct pack_form *form)
     if (at < mix->demands || at == PACK_DEMANDS_MAX) return at;
     mix->demand_milli[at] = form->milli;
     mix->demand_count[at] = form->count;
+    mix->demand_seen[at] = 0;
     mix->demands++;
     return at;
 }
@@ -121,9 +122,12 @@ static uint32_t *row(const struct pack_mix *mix, uint32_t model, uint32_t rank)
     return mix->weights + ((size_t)model * (mix->cpus + 1) + rank) * mix->stride;
 }
 
-static void add_weight(struct pack_mix *mix, const struct pack_form *form, uint32_t weight)
+static void add_weight(struct pack_mix *mix, uint32_t slot, uint32_t weight)
 {
+    const struct pack_form *form = &mix->forms.forms[slot];
+    if (form->count == 0) return;
     uint32_t demand = demand_of(mix, form), rank = cpu_rank(mix, form->cpu_milli);
+    mix->demand_seen[demand] += mix->counts[slot];
     for (uint32_t model = 0; model < mix->models_max; model++)
         if (form->models >> model & 1) row(mix, model, rank)[demand] += weight;
 }
@@ -136,6 +140,19 @@ static void accumulate(struct pack_mix *mix)
             uint32_t *here = row(mix, model, rank);
             for (uint32_t d = 0; d < mix->stride; d++) here[d] += below[d];
         }
+    }
+}
+
+static void expect_waste(struct pack_mix *mix)
+{
+    for (uint32_t milli = 0; milli <= PACK_MILLI; milli++) {
+        uint64_t seen = 0, sum = 0;
+        for (uint32_t d = 0; d < mix->demands; d++) {
+            if (mix->demand_milli[d] > milli) continue;
+            seen += mix->demand_seen[d];
+            sum += mix->demand_seen[d] * mix->waste[milli - mix->demand_milli[d]];
+        }
+        mix->waste[milli] = seen > 0 ? (uint32_t)(sum / seen) : milli << PACK_WASTE_SHIFT;
     }
 }
 
@@ -154,10 +171,10 @@ void pack_mix_learn(struct pack_mix *mix)
         uint64_t count = mix->counts[mix->order[i]];
         uint32_t weight = (uint32_t)(((count << PACK_WEIGHT_SHIFT) + kept / 2) / kept);
         mix->weight_total += weight;
-        const struct pack_form *form = &mix->forms.forms[mix->order[i]];
-        if (form->count > 0) add_weight(mix, form, weight);
+        add_weight(mix, mix->order[i], weight);
     }
     accumulate(mix);
+    expect_waste(mix);
     uint64_t appetite = mix->cpu_milli * PACK_RATIO_PERCENT / 100;
     mix->feed = FEED_MAX;
     if (mix->device_milli > 0 && appetite > 0) {
@@ -221,6 +238,7 @@ void pack_mix_levels(const struct pack_mix *mix, const uint16_t *free_milli, uin
     for (uint32_t i = 0; i < devices; i++) {
         uint32_t milli = free_milli[i];
         ret_levels->total_milli += milli;
+        ret_levels->waste += mix->waste[milli];
         for (uint32_t d = 0; d < mix->stride; d++) {
             bool able = milli >= mix->demand_milli[d];
             ret_levels->count[d] = (uint16_t)(ret_levels->count[d] + able);
@@ -252,6 +270,9 @@ int64_t pack_mix_measure(const struct pack_mix *mix, uint32_t model, uint32_t cp
         levels->total_milli + change.to_milli * change.devices - change.from_milli * change.devices;
     uint64_t fed = cpu_milli * mix->feed >> PACK_WEIGHT_SHIFT;
     uint64_t stranded = fed < total ? total - fed : 0;
-    return (int64_t)(pack_mix_fragment(mix, model, cpu_milli, levels, change) +
-                     (stranded * PACK_STRAND_WEIGHT << PACK_WEIGHT_SHIFT));
+    uint64_t waste = levels->waste + change.devices * mix->waste[change.to_milli] -
+                     change.devices * mix->waste[change.from_milli];
+    uint64_t extra = (stranded * PACK_STRAND_WEIGHT << PACK_WEIGHT_SHIFT) +
+                     (waste * PACK_WASTE_WEIGHT << (PACK_WEIGHT_SHIFT - 4 - PACK_WASTE_SHIFT));
+    return (int64_t)(pack_mix_fragment(mix, model, cpu_milli, levels, change) + extra);
 }

@@ -3,9 +3,13 @@
  * Source     FGD (Weng et al., USENIX ATC 2023) measures the fragment of a node for each typical form
  *            and takes the mean by popularity: all free devices L when one more worker of that form
  *            cannot be placed, else the devices too full for it. It asks for one worker only, so a node
- *            with much free device and little CPU looks fine. Added here: devices the free CPU cannot
- *            feed at the average appetite of the arrivals,
- *                F = sum w_m * fragment_m + 2 * max(0, L - cpu / ratio)      (milli-devices << 16)
+ *            with much free device and little CPU looks fine, and so does a device that the next share
+ *            leaves with a useless rest. Added here: devices the free CPU cannot feed at the average
+ *            appetite of the arrivals, and the waste of each device with r free milli, the rest expected
+ *            when typical shares that fit go there at random until none does (0 for what is exact):
+ *                waste(r) = mean over the shares m <= r of waste(r - m), r when there is none
+ *                F = sum w_m * fragment_m + 2 * max(0, L - cpu / ratio) + 13/16 * sum waste(free_i)
+ *            in milli-devices << 16.
  * Learning   Forms are counted as they arrive. After 16, 32, ... 2048 arrivals and every 2048 from
  *            then on, the most frequent ones that make up 95 % become typical; ratio = 0.85 of the CPU
  *            per device milli of all arrivals that need devices. Nothing is known before arrival 16:
@@ -30,14 +34,17 @@ enum {
     PACK_RATIO_PERCENT = 85, /* above 100 stranded devices go unseen: up to 3 points lost */
     PACK_RATIO_FIRST = 15,
     PACK_STRAND_WEIGHT = 2,
+    PACK_WASTE_SHIFT = 4,   /* wastes are kept in 16ths of a milli */
+    PACK_WASTE_WEIGHT = 13, /* in 16ths */
     PACK_REFRESH_FIRST = 16,
     PACK_REFRESH_EVERY = 2048,
     PACK_COUNTS_MAX = 65536,
 };
 
-/* For each demand: devices of a node that can take it, and the free milli on these. */
+/* The free milli and waste of a node; for each demand: devices that can take it, and the free milli
+ * on these. */
 struct pack_levels {
-    uint32_t total_milli, reserved;
+    uint32_t total_milli, waste;
     uint16_t count[PACK_DEMANDS_MAX], sum_milli[PACK_DEMANDS_MAX];
 };
 
@@ -61,6 +68,8 @@ struct pack_mix {
     uint64_t feed; /* (device milli << 16) / milli-CPU: what a free CPU can feed */
     uint32_t demand_milli[PACK_DEMANDS_MAX], demand_count[PACK_DEMANDS_MAX];
     uint32_t cpu_steps[PACK_CPUS_MAX]; /* ascending */
+    uint64_t demand_seen[PACK_DEMANDS_MAX];
+    uint32_t waste[PACK_MILLI + 1]; /* by free milli */
 };
 
 size_t pack_mix_bytes(uint32_t forms_max, uint32_t models_max);

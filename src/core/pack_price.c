@@ -60,6 +60,7 @@ static void add_union(struct pack_price *price, uint64_t models)
 /* Closure under union: each new set joined with all unions so far. */
 static void make_unions(struct pack_price *price, uint64_t pool)
 {
+    if (price->unions_pool == pool && price->unions_of == price->set_count) return;
     price->union_count = 0;
     for (uint32_t q = 0; q < price->set_count; q++) {
         uint64_t models = price->sets[q] & pool;
@@ -69,6 +70,7 @@ static void make_unions(struct pack_price *price, uint64_t pool)
         for (uint32_t i = 0; i < before; i++)
             if ((price->unions[i] | models) != pool) add_union(price, price->unions[i] | models);
     }
+    price->unions_pool = pool;
     price->unions_of = price->set_count;
 }
 

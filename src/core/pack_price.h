@@ -3,6 +3,8 @@
  * Idea       Hall's condition: work confined to a set M of models fits only while the free devices of M
  *            cover what is still to come for M. The nearer a set is to that edge, the dearer its models
  *            are for everyone who may also go elsewhere; who is confined to M never pays for M.
+ * Sets       What confines a worker is not only what it allows: the models with a node that could hold it
+ *            when empty. Eight devices with 120 cores need the few nodes with 128.
  * Forecast   For each set q of allowed models: present_q = devices (milli) of workers that arrived and
  *            did not leave, lived_q = those that left lately, by the part of the window they lived.
  *            The pool is planned for being full: with shares s_q = (present_q + lived_q) / sum,
@@ -33,7 +35,8 @@ struct pack_price {
     uint64_t present_milli[PACK_SETS_MAX], lived_milli[PACK_SETS_MAX];
     uint64_t free_milli[PACK_MODELS_MAX], capacity_milli[PACK_MODELS_MAX];
     uint64_t unions[PACK_UNIONS_MAX];
-    uint32_t set_count, union_count, unions_of; /* unions_of: sets the unions were made from */
+    uint64_t unions_pool; /* the models and the number of sets that the unions were made from */
+    uint32_t set_count, union_count, unions_of, reserved;
     uint8_t price[PACK_SETS_MAX][PACK_MODELS_MAX];
 };
 

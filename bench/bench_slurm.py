@@ -74,7 +74,7 @@ TreeWidth={nodes}
 MailProg=/bin/true
 GresTypes=gpu
 NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[17001-{port_end}] CPUs=64 RealMemory=512000 Gres=gpu:a100:{devices} State=UNKNOWN
-PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=DOWN
 """
 
 
@@ -119,9 +119,9 @@ class Slurm:
         with open(f"{self.dir}/munge/key", "wb") as key:
             key.write(os.urandom(1024))
         os.chmod(f"{self.dir}/munge/key", 0o600)
-        self.run("munged", f"--socket={self.dir}/munge/socket", f"--key-file={self.dir}/munge/key",
-                 f"--log-file={self.dir}/munge/log", f"--pid-file={self.dir}/munge/pid",
-                 f"--seed-file={self.dir}/munge/seed")
+        self.daemon("munged", f"--socket={self.dir}/munge/socket", f"--key-file={self.dir}/munge/key",
+                    f"--log-file={self.dir}/munge/log", f"--pid-file={self.dir}/munge/pid",
+                    f"--seed-file={self.dir}/munge/seed")
 
     def write(self, name, text):
         with open(os.path.join(self.dir, name), "w") as file:
@@ -133,13 +133,20 @@ class Slurm:
             raise SystemExit(f"bench_slurm: {' '.join(command)}: {done.stderr.strip()}")
         return done.stdout
 
+    def daemon(self, *command):
+        """Daemons keep what they inherit open: no pipes."""
+        done = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise SystemExit(f"bench_slurm: {' '.join(command)} did not start; see {self.dir}")
+
     def control(self, *options):
-        self.run(f"{self.dir}/bin/slurmctld", *options)
+        self.daemon(f"{self.dir}/bin/slurmctld", *options)
 
     def start(self, *options):
         self.control(*options)
         for n in range(1, NODES + 1):
-            self.run(f"{self.dir}/bin/slurmd", "-N", f"n{n}", "-d", f"{self.dir}/bin/slurmstepd")
+            self.daemon(f"{self.dir}/bin/slurmd", "-N", f"n{n}", "-d", f"{self.dir}/bin/slurmstepd")
         wait_for("200 idle nodes", lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip()
                  == str(NODES))
 
@@ -171,13 +178,16 @@ class Slurm:
         wait_for("the end of slurmctld", lambda: not os.path.exists(f"/proc/{pid}"))
 
     def close(self):
-        for name in os.listdir(f"{self.dir}/run"):
-            try:
-                with open(f"{self.dir}/run/{name}") as file:
-                    os.kill(int(file.read()), signal.SIGKILL)
-            except (ValueError, OSError):
-                pass
-        subprocess.run(["pkill", "-KILL", "-f", f"{self.dir}/"], check=False)
+        for _ in range(2):  # a step that is just being made
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/environ", "rb") as environ:
+                        ours = self.dir.encode() in environ.read()
+                    if ours and int(pid) != os.getpid():
+                        os.kill(int(pid), signal.SIGKILL)
+                except OSError:
+                    pass
+            time.sleep(0.5)
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
@@ -185,8 +195,7 @@ def measure_slurm():
     slurm, got = Slurm(), {}
     held = "#!/bin/sh\nexec sleep 600\n"
     try:
-        slurm.start("-c")
-        slurm.partition("DOWN")
+        slurm.start("-c")  # its partition is DOWN, also after a restart: jobs stay queued
         got["submit.c1"] = slurm.submit(1000, 1, held)
         got["submit.c16"] = slurm.submit(1600, 16, held)
         slurm.submit(QUEUED - 2600, 2, held)
@@ -198,29 +207,30 @@ def measure_slurm():
         wait_for("10,000 jobs", lambda: slurm.listed() == QUEUED)
         got["restart_ms"] = 1000 * (time.monotonic() - began)
         slurm.cancel_all()
-        slurm.partition("DOWN")
         slurm.submit(LOST_OF, 1, held)
         slurm.kill()
         slurm.control()
         wait_for("its answers", lambda: slurm.listed() >= 0)
         got["lost"] = LOST_OF - slurm.listed()
         slurm.cancel_all()
+        slurm.partition("UP")
+        stamp = os.path.join(slurm.dir, "stamp")
+        got["start_ms"] = statistics.median(
+            first_line(stamp, lambda: slurm.submit(1, 1, f"#!/bin/sh\ndate +%s%N >{stamp}\n"))
+            for _ in range(STARTS))
         slurm.partition("DOWN")
         slurm.submit(ALLOCATED, 2, held)
+        with open(f"{slurm.dir}/slurmctld.log") as log:
+            before = len(log.read())
         slurm.partition("UP")
         pattern = re.compile(r"^\[([^\]]+)\] sched: Allocate JobId=", re.M)
 
         def allocations():
             with open(f"{slurm.dir}/slurmctld.log") as log:
-                times = pattern.findall(log.read())
+                times = pattern.findall(log.read()[before:])
             return times if len(times) >= ALLOCATED else None
-        times = [datetime.datetime.fromisoformat(t) for t in wait_for("allocations", allocations)]
+        times = [datetime.datetime.fromisoformat(t) for t in wait_for("allocations", allocations, 180)]
         got["allocations"] = (len(times) - 1) / (times[-1] - times[0]).total_seconds()
-        slurm.cancel_all()
-        stamp = os.path.join(slurm.dir, "stamp")
-        got["start_ms"] = statistics.median(
-            first_line(stamp, lambda: slurm.submit(1, 1, f"#!/bin/sh\ndate +%s%N >{stamp}\n"))
-            for _ in range(STARTS))
     finally:
         slurm.close()
     return got

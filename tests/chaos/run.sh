@@ -63,6 +63,7 @@ links() { # each kind of link under kills, mostly in the middle of a transfer
 }
 
 section membership build/src/worker/worker_member_sim_test 1 10000
+section splits build/src/worker/worker_member_sim_test 2000001 1000
 section alarms build/src/worker/worker_liveness_test 30000
 section kills build/tests/chaos/chaos_kills 32 180
 section links links

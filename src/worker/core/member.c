@@ -119,6 +119,8 @@ static void begin_sync(struct member *m)
     if (m->turn.position != 0 || m->self.has_state) return; /* only initial weights are kept */
     m->self.has_state = 1;
     m->self.era = m->turn.era;
+    m->self.fell_at = m->turn.fell_at;
+    m->self.fell_base = m->turn.fell_base;
     m->self.moved_by = m->turn.tag;
 }
 
@@ -428,6 +430,8 @@ static bool take_state(struct member *m, const struct member_peer *peer, const s
     member_shard_forget(m);
     m->self.has_state = 1;
     m->self.era = m->turn.era;
+    m->self.fell_at = m->turn.fell_at;
+    m->self.fell_base = m->turn.fell_base;
     m->self.position = m->turn.position;
     m->self.moved_by = m->turn.tag;
     member_void_sums(m);

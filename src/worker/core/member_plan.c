@@ -15,13 +15,37 @@ static bool has_open_seal(const struct wire_status *status)
     return status->sealed.turn != 0; /* forgotten once it has */
 }
 
-/* Below, at or above 0 as a is behind, level with or ahead of b: by era, then position, then the cut
- * in force, then whether the step in work is sealed. Moments apart, position alone counts. */
-static int progress(const struct wire_status *a, const struct wire_status *b)
+/* Below, at or above 0 as a place is before, at or after the one where somebody fell back. */
+static int place_order(uint64_t position, const struct wire_tag *base, const struct fork *fork)
 {
-    if (a->era != b->era) return a->era < b->era ? -1 : 1;
+    if (position != fork->fell_at) return position < fork->fell_at ? -1 : 1;
+    return wire_tag_compare(base, &fork->fell_base);
+}
+
+static void note_fork(struct fork *fork, const struct wire_status *status)
+{
+    if (status->era < fork->era) return;
+    if (status->era == fork->era && place_order(status->fell_at, &status->fell_base, fork) <= 0)
+        return;
+    *fork = (struct fork){status->era, status->fell_at, status->fell_base};
+}
+
+static bool is_void(const struct fork *fork, const struct wire_status *status)
+{
+    return status->era < fork->era && place_order(status->position, &status->base, fork) <= 0;
+}
+
+/* Below, at or above 0 as a is behind, level with or ahead of b: void or not, then by position, era
+ * (who did not fall back needs no other's moments), the cut in force, and whether the step in work
+ * is sealed. Moments apart, position alone counts. */
+static int progress(const struct fork *fork, const struct wire_status *a,
+                    const struct wire_status *b)
+{
+    bool void_a = is_void(fork, a), void_b = is_void(fork, b);
+    if (void_a != void_b) return void_a ? -1 : 1;
     if (a->has_state != b->has_state) return a->has_state ? 1 : -1;
     if (a->position != b->position) return a->position < b->position ? -1 : 1;
+    if (a->era != b->era) return a->era < b->era ? 1 : -1;
     int base = wire_tag_compare(&a->base, &b->base);
     return base != 0 ? base : (int)has_open_seal(a) - (int)has_open_seal(b);
 }
@@ -36,7 +60,7 @@ static void insert(struct seen *seen, uint64_t id, const struct wire_status *sta
     seen->id[at] = id;
     seen->status[at] = status;
     seen->any_state = seen->any_state || status->has_state;
-    if (seen->best == NULL || progress(status, seen->best) > 0) seen->best = status;
+    note_fork(&seen->fork, status);
 }
 
 static void look(const struct member *m, struct seen *ret_seen)
@@ -44,10 +68,16 @@ static void look(const struct member *m, struct seen *ret_seen)
     ret_seen->count = 0;
     ret_seen->best = NULL;
     ret_seen->any_state = false;
+    ret_seen->fork = (struct fork){0};
     insert(ret_seen, m->config.id, &m->self);
     for (uint32_t i = 0; i < m->peer_count; i++)
         if (m->peer[i].connected && m->peer[i].knows_status)
             insert(ret_seen, m->peer[i].id, &m->peer[i].status);
+    for (uint32_t i = 0; i < ret_seen->count; i++) {
+        const struct wire_status *status = ret_seen->status[i];
+        if (ret_seen->best == NULL || progress(&ret_seen->fork, status, ret_seen->best) > 0)
+            ret_seen->best = status;
+    }
 }
 
 bool member_is_level(const struct seen *seen, uint32_t i)
@@ -62,9 +92,19 @@ static bool may_lead(const struct wire_status *status)
     return status->has_state || status->era > 0;
 }
 
+static struct fork find_fork(const struct member *m)
+{
+    struct fork fork = {0};
+    note_fork(&fork, &m->self);
+    for (uint32_t i = 0; i < m->peer_count; i++)
+        if (m->peer[i].connected && m->peer[i].knows_status) note_fork(&fork, &m->peer[i].status);
+    return fork;
+}
+
 /* The lowest id of those furthest ahead. This runs for every frame. */
 uint64_t member_leader(const struct member *m)
 {
+    const struct fork fork = find_fork(m);
     const struct wire_status *status = &m->self, *furthest = NULL;
     uint64_t id = m->config.id, best = 0, best_leaving = 0;
     for (uint32_t i = 0; i <= m->peer_count; i++) {
@@ -75,7 +115,7 @@ uint64_t member_leader(const struct member *m)
             id = peer->id;
         }
         if (!may_lead(status)) continue;
-        int ahead = furthest == NULL ? 1 : progress(status, furthest);
+        int ahead = furthest == NULL ? 1 : progress(&fork, status, furthest);
         if (ahead < 0) continue;
         if (ahead > 0) best = best_leaving = 0;
         furthest = status;
@@ -349,6 +389,8 @@ static void begin_turn(const struct member *m, const struct seen *seen, struct w
     turn->tag = (struct wire_tag){m->turn_max + 1, m->config.id};
     turn->position = seen->best->position;
     turn->era = seen->best->era;
+    turn->fell_at = seen->best->fell_at;
+    turn->fell_base = seen->best->fell_base;
     turn->generation = m->generation_max;
 }
 

@@ -1,14 +1,28 @@
-/* The leader's side of member.c: is the turn in force over, and what comes next. */
+/* The leader's side of member.c: is the turn in force over, and what comes next.
+ *
+ * Ahead      More progress wins. Weights are a function of the position in every era, so an era says
+ *            but one thing: when it began, nobody in sight held the moments of position `fell_at`
+ *            by the cut `fell_base`. Members of an earlier era who stand there or before are void:
+ *            they go back with it. Those who have moved on since, or cut anew, have their moments,
+ *            so whoever fell back had only been cut off from them; the further of the two is
+ *            followed, the other starts anew.
+ */
 #ifndef SHOAL_WORKER_CORE_MEMBER_PLAN_H
 #define SHOAL_WORKER_CORE_MEMBER_PLAN_H
 
 #include "worker/core/member.h"
+
+struct fork { /* the newest era in sight, and the furthest place where one of it fell back */
+    uint64_t era, fell_at;
+    struct wire_tag fell_base;
+};
 
 struct seen { /* everybody heard from, this member included, by id */
     uint32_t count;
     uint64_t id[GROUP_PEERS_MAX + 1];
     const struct wire_status *status[GROUP_PEERS_MAX + 1];
     const struct wire_status *best; /* furthest ahead */
+    struct fork fork;
     bool any_state;
     bool out[GROUP_PEERS_MAX + 1]; /* left out of turns, by member_plan() */
 };

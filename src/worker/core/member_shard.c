@@ -377,13 +377,20 @@ void member_shard_watch_loss(struct member *m, bool lost)
         return;
     }
     if (s->lost_since_us == 0) s->lost_since_us = m->now_us + 1;
-    if (m->now_us - s->lost_since_us < MEMBER_LOST_US || m->committing || s->range_is_out) return;
+    int64_t lost_us = m->now_us - s->lost_since_us;
+    if (lost_us < MEMBER_LOST_US || m->committing || s->range_is_out) return;
+    if (m->self.leaving) { /* what it holds may be the only copy: the others get another moment */
+        if (lost_us >= 2 * MEMBER_LOST_US) m->exit = MEMBER_WANT_EXIT_LEFT;
+        return;
+    }
     s->lost_since_us = 0;
     exchange_abort(&m->exchange);
     handover_abort(&s->handover);
+    m->self.era++;
+    m->self.fell_at = m->self.position;
+    m->self.fell_base = m->self.base;
     member_shard_forget(m);
     s->fell_back = true;
-    m->self.era++;
     m->self.has_state = 0;
     m->self.position = 0;
     m->mine = (struct slot_set){0};

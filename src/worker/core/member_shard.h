@@ -25,7 +25,8 @@
  *            Should the members of a whole cut die or go before all have heard of its turn, those
  *            who hold it still go on from it, where the base before has lost something.
  * Lost       Owner and mirror gone at once, and not back within MEMBER_LOST_US: the leader loads
- *            the newest checkpoint and is followed (status.era, above any position).
+ *            the newest checkpoint and is followed (status.era, see Ahead in member_plan.h). A leaver
+ *            does not: it waits twice as long, since what it holds may be the only copy, and goes.
  * First      At position 0 without a base all moments are zero: the first cut moves nothing.
  */
 #ifndef SHOAL_WORKER_CORE_MEMBER_SHARD_H

@@ -201,6 +201,8 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_tag(&cursor, &status->base);
     wire_write_tag(&cursor, &status->held);
     wire_write_u64(&cursor, status->era);
+    wire_write_u64(&cursor, status->fell_at);
+    wire_write_tag(&cursor, &status->fell_base);
     wire_write_u64(&cursor, status->memory);
     wire_write_u64(&cursor, status->host);
     wire_write_u64(&cursor, (uint64_t)status->beat_us);
@@ -227,6 +229,8 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.base = wire_read_tag(&cursor);
     status.held = wire_read_tag(&cursor);
     status.era = wire_read_u64(&cursor);
+    status.fell_at = wire_read_u64(&cursor);
+    status.fell_base = wire_read_tag(&cursor);
     status.memory = wire_read_u64(&cursor);
     status.host = wire_read_u64(&cursor);
     uint64_t beat_us = wire_read_u64(&cursor);
@@ -274,6 +278,8 @@ size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn, const struct 
     wire_write_u32(&cursor, turn->slot_count);
     wire_write_u32(&cursor, (uint32_t)turn->kind | (uint32_t)turn->save << 8);
     wire_write_u64(&cursor, turn->era);
+    wire_write_u64(&cursor, turn->fell_at);
+    wire_write_tag(&cursor, &turn->fell_base);
     wire_write_tag(&cursor, &turn->base);
     wire_write(&cursor, turn->member, turn->member_count * sizeof turn->member[0]);
     wire_write(&cursor, turn->source, turn->member_count);
@@ -324,6 +330,8 @@ bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_tur
     turn.kind = (uint8_t)kind;
     turn.save = (uint8_t)(kind >> 8);
     turn.era = wire_read_u64(&cursor);
+    turn.fell_at = wire_read_u64(&cursor);
+    turn.fell_base = wire_read_tag(&cursor);
     turn.base = wire_read_tag(&cursor);
     const uint8_t *member = wire_read(&cursor, turn.member_count * sizeof turn.member[0]);
     const uint8_t *source = wire_read(&cursor, turn.member_count);

@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 8,
+    WIRE_VERSION = 9,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -81,6 +81,8 @@ struct wire_status {
     struct wire_tag ready, sealed; /* the COMPUTE whose means are here; that all are ready for */
     struct wire_tag base, held;    /* the RECUT in force here; the one that is complete here */
     uint64_t era;                  /* times the group fell back to a checkpoint */
+    uint64_t fell_at;              /* the position whose moments were lost then, and the cut that */
+    struct wire_tag fell_base;     /* was in force: see member_plan.h */
     uint64_t memory, host;         /* of the worker: with the zone, what shares follow from */
     int64_t beat_us; /* when the sender's newest beat was due, in its clock (liveness.h) */
 };
@@ -103,7 +105,8 @@ struct wire_turn {
     uint64_t generation, position;
     uint32_t attempt, redone_slots, member_count, slot_count;
     uint8_t kind, save;
-    uint64_t era;
+    uint64_t era, fell_at; /* as in the status */
+    struct wire_tag fell_base;
     struct wire_tag base;               /* the RECUT whose map holds, see member_shard.h */
     uint64_t member[GROUP_MEMBERS_MAX]; /* ids, ascending */
     uint8_t source[GROUP_MEMBERS_MAX];  /* SYNC: index to fetch from; own index: keep your own */

@@ -9,6 +9,7 @@
 enum {
     THRESHOLD_MIN_PPM = 10000,
     THRESHOLD_MAX_PPM = 10000000,
+    MEMORY_GB_MAX = 65536,
     ENV_KEY_MAX = 255, /* libyaml takes keys below 1024 characters, and no sane one is longer */
 };
 #define MONEY_MAX_USD_MICROS INT64_C(1000000000000000) /* a billion dollars */
@@ -82,6 +83,27 @@ static void read_devices(struct job_spec *spec, yaml_item *needs)
     if (spec->kind == JOB_KIND_BATCH && spec->devices_max > 1)
         yaml_mistake(devices, "a batch job runs one worker on one device; drop devices or set "
                               "kind: elastic");
+}
+
+/* A share of one device instead of whole ones, and what each device needs of its host. */
+static void read_parts(struct job_spec *spec, yaml_item *needs)
+{
+    int64_t micros = yaml_micros(needs, "share", 1000, 1000000, 1000000);
+    if (micros % 1000 != 0)
+        yaml_mistake(yaml_any(needs, "share"), "\"share\" is finer than 0.001; round it");
+    if (micros < 1000000) spec->terms.device_milli = (uint32_t)(micros / 1000);
+    spec->terms.device_memory_mib =
+        (uint32_t)yaml_integer(needs, "share_memory_gb", 1, MEMORY_GB_MAX, 0) * 1024;
+    if (spec->terms.device_memory_mib != 0 && spec->terms.device_milli == 0)
+        yaml_mistake(yaml_any(needs, "share_memory_gb"),
+                     "a whole device has all its memory; give a share below 1 or drop the key");
+    yaml_item *host = yaml_map(needs, "host");
+    int64_t cpus = yaml_micros(host, "cpus", 1000, INT64_C(4096) * 1000000, 0);
+    if (cpus % 1000 != 0)
+        yaml_mistake(yaml_any(host, "cpus"), "\"cpus\" is finer than 0.001; round it");
+    spec->terms.host_cpu_milli = (uint32_t)(cpus / 1000);
+    spec->terms.host_memory_mib =
+        (uint32_t)yaml_integer(host, "memory_gb", 1, MEMORY_GB_MAX, 0) * 1024;
 }
 
 static void read_market(struct job_spec *spec, yaml_item *market)
@@ -221,6 +243,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
     spec->need = catalog_read_need(catalog, yaml_list(needs, "capabilities"));
     read_pools(config, spec, yaml_list(needs, "pools"));
     read_devices(spec, needs);
+    read_parts(spec, needs);
     read_budget(spec, yaml_map(root, "budget"));
     read_market(spec, yaml_map(root, "market"));
     read_elastic(spec, root);

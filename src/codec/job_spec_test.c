@@ -294,6 +294,28 @@ static void terms_are_an_event_of_their_own_under_an_id_of_their_content(void **
     assert_true(third.submitted.u.job_submitted.terms_id != id);
 }
 
+static void shares_and_hosts_are_terms_and_survive_the_text(void **state)
+{
+    (void)state;
+    struct job_events events, again;
+    struct error error;
+    expect_good(
+        "{name: hi, kind: batch, needs: {share: 0.4, share_memory_gb: 12, host: {cpus: 1.5, "
+        "memory_gb: 8}}, run: {command: [echo, hello]}}");
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    const struct job_terms *terms = &events.terms.u.terms_defined.terms;
+    assert_int_equal(terms->device_milli, 400);
+    assert_int_equal(terms->device_memory_mib, 12 * 1024);
+    assert_int_equal(terms->host_cpu_milli, 1500);
+    assert_int_equal(terms->host_memory_mib, 8 * 1024);
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    expect_good(text);
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
+    mem_free(text);
+}
+
 static void a_job_becomes_an_event(void **state)
 {
     (void)state;
@@ -373,6 +395,7 @@ int main(void)
         cmocka_unit_test(too_much_text_is_refused),
         cmocka_unit_test(its_own_text_gives_the_same_job),
         cmocka_unit_test(the_hash_is_stable_and_blind_to_layout),
+        cmocka_unit_test(shares_and_hosts_are_terms_and_survive_the_text),
         cmocka_unit_test(a_job_becomes_an_event),
         cmocka_unit_test(terms_are_an_event_of_their_own_under_an_id_of_their_content),
         cmocka_unit_test(work_saturates),

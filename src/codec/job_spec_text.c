@@ -115,6 +115,19 @@ static void put_list(struct writer *w, const char *key, const struct text_list *
     close_with(w, "]");
 }
 
+static void put_parts(struct writer *w, const struct job_terms *terms)
+{
+    put_micros(w, "share", (int64_t)terms->device_milli * 1000);
+    if (terms->device_memory_mib != 0)
+        put_number(w, "share_memory_gb", "%" PRIu32, terms->device_memory_mib / 1024);
+    if (terms->host_cpu_milli == 0 && terms->host_memory_mib == 0) return;
+    open_at(w, "host", "{");
+    put_micros(w, "cpus", (int64_t)terms->host_cpu_milli * 1000);
+    if (terms->host_memory_mib != 0)
+        put_number(w, "memory_gb", "%" PRIu32, terms->host_memory_mib / 1024);
+    close_with(w, "}");
+}
+
 static void put_needs(struct writer *w, const struct catalog *catalog, const struct job_spec *spec)
 {
     char vram[32];
@@ -143,6 +156,7 @@ static void put_needs(struct writer *w, const struct catalog *catalog, const str
     put_number(w, "min", "%" PRIu32, spec->devices_min);
     put_number(w, "max", "%" PRIu32, spec->devices_max);
     close_with(w, "}");
+    put_parts(w, &spec->terms);
     close_with(w, "}");
 }
 

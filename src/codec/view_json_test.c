@@ -131,9 +131,9 @@ static void a_node_and_a_lease_row(void **state)
                                      .phase = WORKER_PHASE_RUNNING,
                                      .since_us = 5,
                                      .step = 3};
-    expect(lease_view_json(&lease),
-           "{\"job\":1,\"node\":7,\"worker\":8,\"devices\":1,\"phase\":\"running\",\"step\":3,"
-           "\"stop_reason\":\"\",\"since_us\":5,\"deadline_us\":0}");
+    expect(lease_view_json(&lease), "{\"job\":1,\"node\":7,\"worker\":8,\"devices\":1,\"device_"
+                                    "milli\":0,\"phase\":\"running\",\"step\":3,"
+                                    "\"stop_reason\":\"\",\"since_us\":5,\"deadline_us\":0}");
 }
 
 static void an_offer_and_a_pool_row(void **state)

@@ -5,6 +5,7 @@
 #include "core/lease.h"
 #include "core/node.h"
 #include "core/offer.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/prices.h"
 
@@ -19,6 +20,39 @@ static void check_list(const struct list *list, struct chain chain)
     }
     ASSERT(count == list->count);
     ASSERT(list->tail == previous);
+}
+
+/* No device is given out more than once over, no host more than it has. */
+static void check_shares(const pool *p, const struct node *n)
+{
+    uint64_t cpu_milli = 0, memory_mib = 0;
+    uint32_t opened = 0;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        const struct lease *own = &p->leases[l];
+        cpu_milli += own->host_cpu_milli;
+        memory_mib += own->host_memory_mib;
+        if (own->device_index == SLOT_NONE) continue;
+        ASSERT(own->device_index < n->device_count);
+        ASSERT(own->device_milli < 1000);
+        uint32_t milli = 0, earlier = 0;
+        uint64_t device_memory_mib = 0;
+        bool before = true;
+        for (uint32_t m = n->leases.head; m != SLOT_NONE; m = p->leases[m].node_link.next) {
+            before = before && m != l;
+            if (p->leases[m].device_index != own->device_index) continue;
+            milli += p->leases[m].device_milli;
+            device_memory_mib += p->leases[m].memory_mib;
+            earlier += before;
+        }
+        ASSERT(milli <= 1000);
+        ASSERT(device_memory_mib <= n->device_memory_mib);
+        opened += earlier == 0;
+    }
+    ASSERT(opened == n->devices_shared);
+    if (n->host_cpu_milli != 0) ASSERT(cpu_milli <= n->host_cpu_milli);
+    if (n->host_memory_mib != 0) ASSERT(memory_mib <= n->host_memory_mib);
+    if (n->shared_listed) ASSERT(n->state == NODE_READY);
+    if (n->shared_listed) ASSERT(n->devices_shared > 0);
 }
 
 static void check_node(const pool *p, uint32_t slot)
@@ -36,10 +70,11 @@ static void check_node(const pool *p, uint32_t slot)
     uint32_t leased = 0;
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
         ASSERT(p->leases[l].node == slot);
-        leased += p->leases[l].device_count;
+        if (p->leases[l].device_index == SLOT_NONE) leased += p->leases[l].device_count;
         if (n->state == NODE_RELEASING) ASSERT(p->leases[l].state == LEASE_OVER);
     }
-    ASSERT(leased + n->devices_free == n->device_count);
+    ASSERT(leased + n->devices_shared + n->devices_free == n->device_count);
+    check_shares(p, n);
     ASSERT((n->state >= NODE_BOOTING && n->state <= NODE_DRAINING) <= (n->offer != SLOT_NONE));
     if (n->state == NODE_BOOTING || n->state == NODE_READY) ASSERT(n->billing);
     if (n->state == NODE_ORDERED) ASSERT(!n->billing);
@@ -74,7 +109,7 @@ static void check_leases(const pool *p)
         used++;
         ASSERT(key == lease_due_us(p, slot));
         ASSERT(l->device_count > 0);
-        ASSERT(l->paid_count >= l->device_count);
+        ASSERT(l->paid_milli >= part_of_lease(l));
         if (l->state == LEASE_RESERVED) ASSERT(l->worker_id == 0);
         if (l->state == LEASE_ACTIVE) ASSERT(l->worker_id != 0);
         if (l->state == LEASE_ACTIVE) ASSERT(p->nodes[l->node].state == NODE_READY);
@@ -158,7 +193,8 @@ static void check_offers(const pool *p)
         ASSERT(o->meter.remainder < (uint64_t)HOUR_US);
         check_list(&o->nodes, CHAIN(p->nodes, offer_link));
         check_list(&o->idle_nodes, CHAIN(p->nodes, idle_link));
-        ASSERT((o->idle_nodes.count > 0) == (o->idle_listed != 0));
+        check_list(&o->shared_nodes, CHAIN(p->nodes, shared_link));
+        ASSERT((o->idle_nodes.count + o->shared_nodes.count > 0) == (o->idle_listed != 0));
         nodes += o->nodes.count;
     }
     for (uint32_t n = 0; n < p->nodes_end; n++)

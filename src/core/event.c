@@ -41,6 +41,9 @@ static const char *check_offer(const struct pool_event *event)
     if (event->u.offer_changed.device_count == 0 ||
         event->u.offer_changed.device_count > NODE_DEVICES_MAX)
         return "offer: a node must have 1 to 4096 devices";
+    if (event->u.offer_changed.host_cpu_milli > TERMS_SIZE_MAX ||
+        event->u.offer_changed.host_memory_mib > TERMS_SIZE_MAX)
+        return "offer: a host with more than a million processors or a petabyte";
     return NULL;
 }
 

@@ -172,6 +172,7 @@ struct pool_event {
             uint32_t device_count;
             uint32_t stock_count; /* how many more nodes could be had now, besides those held */
             uint32_t hazard_ppm;  /* expected losses per million node-hours */
+            uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known: no limit */
         } offer_changed;
         struct {
             uint64_t job_id, spec_hash, capability_mask;

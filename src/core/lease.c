@@ -4,6 +4,8 @@
 #include "core/job.h"
 #include "core/ledger.h"
 #include "core/node.h"
+#include "core/offer.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/quota.h"
 
@@ -17,13 +19,49 @@ uint32_t lease_room(const pool *p)
     return p->leases_free.count + (p->config.limits.leases_max - p->leases_end);
 }
 
+/* Where it is on the node and what it takes of it; the node's counts follow. */
+static void place(pool *p, uint32_t slot, const struct job_terms *terms)
+{
+    struct lease *l = &p->leases[slot];
+    struct node *n = &p->nodes[l->node];
+    l->device_milli = part_milli(terms);
+    l->host_cpu_milli = terms->host_cpu_milli * l->device_count;
+    l->host_memory_mib = terms->host_memory_mib * l->device_count;
+    l->device_index = SLOT_NONE;
+    if (!part_is_share(terms)) {
+        ASSERT(l->device_count <= n->devices_free);
+        n->devices_free -= l->device_count;
+        return;
+    }
+    ASSERT(l->device_count == 1);
+    l->memory_mib = part_memory_mib(terms, n->device_memory_mib);
+    l->device_index = part_device(p, l->node, terms);
+    if (l->device_index != SLOT_NONE) return;
+    ASSERT(n->devices_free > 0);
+    l->device_index = part_new_index(p, l->node);
+    n->devices_free--;
+    n->devices_shared++;
+}
+
+/* Before it leaves the lists. */
+static void unplace(pool *p, uint32_t slot)
+{
+    const struct lease *l = &p->leases[slot];
+    struct node *n = &p->nodes[l->node];
+    if (l->device_index == SLOT_NONE) {
+        n->devices_free += l->device_count;
+    } else if (part_is_alone(p, slot)) {
+        n->devices_shared--;
+        n->devices_free++;
+    }
+}
+
 uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
-                    uint32_t paid_count)
+                    uint32_t paid_milli)
 {
     struct node *n = &p->nodes[node];
     ASSERT(lease_can_make(p));
     ASSERT(device_count > 0);
-    ASSERT(device_count <= n->devices_free);
     ASSERT(n->leases.count < NODE_LEASES_MAX);
     uint32_t slot = p->leases_free.head;
     if (slot == SLOT_NONE)
@@ -33,12 +71,12 @@ uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
     p->leases[slot] = (struct lease){.job = job,
                                      .node = node,
                                      .device_count = device_count,
-                                     .paid_count = paid_count,
+                                     .paid_milli = paid_milli,
                                      .since_us = p->now_us,
                                      .state = LEASE_RESERVED};
+    place(p, slot, terms_of(p, &p->shapes[p->jobs[job].shape]));
     list_append(&n->leases, CHAIN(p->leases, node_link), slot);
     list_append(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
-    n->devices_free -= device_count;
     quota_take(p, slot);
     node_list_idle(p, node);
     node_retime(p, node);
@@ -56,9 +94,9 @@ int64_t lease_usd_micros_per_hour(const pool *p, uint32_t slot)
     const struct lease *l = &p->leases[slot];
     const struct node *n = &p->nodes[l->node];
     if (n->offer == SLOT_NONE) return 0;
-    if (l->paid_count == n->device_count) return p->offers[n->offer].usd_micros_per_hour;
-    return money_share_ceil(p->offers[n->offer].usd_micros_per_hour, l->paid_count,
-                            n->device_count);
+    if (l->paid_milli == n->device_count * 1000) return p->offers[n->offer].usd_micros_per_hour;
+    return money_share_ceil(p->offers[n->offer].usd_micros_per_hour, l->paid_milli,
+                            n->device_count * 1000);
 }
 
 int64_t lease_due_us(const pool *p, uint32_t slot)
@@ -115,8 +153,8 @@ void lease_drop(pool *p, uint32_t slot)
     struct lease *l = &p->leases[slot];
     uint32_t node = l->node, job = l->job;
     ASSERT(l->state != LEASE_FREE);
-    p->nodes[node].devices_free += l->device_count;
     quota_give(p, slot);
+    unplace(p, slot);
     list_remove(&p->nodes[node].leases, CHAIN(p->leases, node_link), slot);
     list_remove(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
     *l = (struct lease){.state = LEASE_FREE};
@@ -135,7 +173,9 @@ void lease_end(pool *p, uint32_t slot, struct pool_output *out)
         lease_over(p, slot);
         return;
     }
+    bool was_share = p->leases[slot].device_index != SLOT_NONE;
     lease_drop(p, slot);
+    if (was_share) offer_improve(p, n->offer); /* also when the node was in its list before */
     n->idle_since_us = p->now_us;
     node_list_idle(p, node);
     node_retime(p, node);
@@ -191,7 +231,8 @@ static struct pool_command command_of(const pool *p, const struct lease *l, uint
                                  .job_id = p->jobs[l->job].job_id,
                                  .node_key = p->nodes[l->node].node_key,
                                  .worker_id = l->worker_id,
-                                 .device_count = l->device_count};
+                                 .device_count = l->device_count,
+                                 .device_milli = l->device_milli};
 }
 
 static void ask_to_run(pool *p, uint32_t slot, struct pool_output *out)

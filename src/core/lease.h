@@ -4,7 +4,7 @@
  *            STOPPING (it is told to stop) → gone; or → OVER on a node that is on its way out,
  *            which keeps counting against the job's budget until the provider says the node is
  *            gone.
- * Invariants sum of a node's lease.device_count + devices_free = device_count; node.leases.count <=
+ * Invariants whole devices of a node's leases + devices_shared + devices_free = device_count; node.leases.count <=
  *            NODE_LEASES_MAX; worker_id = 0 exactly while never ACTIVE.
  */
 #ifndef SHOAL_CORE_LEASE_H
@@ -14,8 +14,9 @@
 
 bool lease_can_make(const pool *p);
 uint32_t lease_room(const pool *p); /* how many more can be made */
+/* Of a job that has shares: one of them, on the device where it fits best. */
 uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
-                    uint32_t paid_count);
+                    uint32_t paid_milli);
 void lease_stop(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us);
 void lease_over(pool *p, uint32_t slot); /* its worker is no more, the node is going */
 /* Its worker is no more, the node stays: devices are free again. */

@@ -3,6 +3,7 @@
 #include "core/assert.h"
 #include "core/node.h"
 #include "core/offer.h"
+#include "core/part.h"
 
 void ledger_open(pool *p, uint32_t node, int64_t up_since_us)
 {
@@ -95,25 +96,25 @@ static void enter_free(pool *p, const struct node *n, int64_t amount, struct poo
     struct ledger_entry entry = entry_of_node(p, n);
     entry.kind = ENTRY_IDLE;
     if (n->state != NODE_READY) tag_overhead(n, &entry);
-    entry.device_count = n->devices_free;
+    entry.device_count = (part_free_milli(p, n) + 999) / 1000;
     entry.usd_micros = amount;
     enter(p, entry, out);
 }
 
 /* The share of a holder; the first one also gets what the divisions left over. */
-static int64_t share(const struct node *n, int64_t amount, uint32_t device_count,
-                     int64_t *left_over)
+static int64_t share(const struct node *n, int64_t amount, uint32_t milli, int64_t *left_over)
 {
-    int64_t part = money_share_floor(amount, device_count, n->device_count) + *left_over;
+    int64_t part = money_share_floor(amount, milli, n->device_count * 1000) + *left_over;
     *left_over = 0;
     return part;
 }
 
 static int64_t left_over(const pool *p, const struct node *n, int64_t amount)
 {
-    int64_t rest = amount - money_share_floor(amount, n->devices_free, n->device_count);
+    int64_t rest =
+        amount - money_share_floor(amount, part_free_milli(p, n), n->device_count * 1000);
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
-        rest -= money_share_floor(amount, p->leases[l].device_count, n->device_count);
+        rest -= money_share_floor(amount, part_of_lease(&p->leases[l]), n->device_count * 1000);
     ASSERT(rest >= 0);
     return rest;
 }
@@ -127,8 +128,10 @@ void ledger_settle(pool *p, uint32_t node, struct pool_output *out)
     if (amount == 0 && n->settled_us == p->now_us) return;
     int64_t rest = left_over(p, n, amount);
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
-        enter_lease(p, n, &p->leases[l], share(n, amount, p->leases[l].device_count, &rest), out);
-    if (n->devices_free > 0) enter_free(p, n, share(n, amount, n->devices_free, &rest), out);
+        enter_lease(p, n, &p->leases[l], share(n, amount, part_of_lease(&p->leases[l]), &rest),
+                    out);
+    uint32_t free_milli = part_free_milli(p, n);
+    if (free_milli > 0) enter_free(p, n, share(n, amount, free_milli, &rest), out);
     ASSERT(rest == 0);
     n->entered_usd_micros = money_add(n->entered_usd_micros, amount);
     n->settled_us = p->now_us;
@@ -165,7 +168,7 @@ int64_t ledger_pending_usd_micros(const pool *p, uint32_t lease)
     const struct node *n = &p->nodes[l->node];
     if (!lease_works(l)) return 0;
     int64_t amount = pending(p, n);
-    int64_t part = money_share_floor(amount, l->device_count, n->device_count);
+    int64_t part = money_share_floor(amount, part_of_lease(l), n->device_count * 1000);
     return n->leases.head == lease ? part + left_over(p, n, amount) : part;
 }
 
@@ -174,6 +177,6 @@ int64_t ledger_lease_rate(const pool *p, uint32_t lease)
     const struct lease *l = &p->leases[lease];
     const struct node *n = &p->nodes[l->node];
     if (!lease_works(l) || !n->billing) return 0;
-    return money_share_ceil(p->offers[n->offer].usd_micros_per_hour, l->device_count,
-                            n->device_count);
+    return money_share_ceil(p->offers[n->offer].usd_micros_per_hour, part_of_lease(l),
+                            n->device_count * 1000);
 }

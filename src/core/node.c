@@ -6,6 +6,7 @@
 #include "core/ledger.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/part.h"
 
 static bool can_order(const pool *p)
 {
@@ -48,6 +49,9 @@ uint32_t node_order(pool *p, uint32_t offer, uint32_t job)
     struct node *n = &p->nodes[slot];
     n->offer = offer;
     n->device_count = n->devices_free = o->device_count;
+    n->device_memory_mib = p->models[o->model].vram_mib;
+    n->host_cpu_milli = o->host_cpu_milli;
+    n->host_memory_mib = o->host_memory_mib;
     n->tag_job_id = j->job_id;
     n->tenant = j->tenant;
     n->project = j->project;
@@ -145,11 +149,30 @@ void node_retime(pool *p, uint32_t slot)
     heap_set(&p->timers, timer_of_node(slot), node_due_us(p, slot));
 }
 
+/* Nodes with room on devices opened for shares have a list of their own: who wants whole devices does
+ * not meet them. */
+static void list_shared(pool *p, uint32_t slot)
+{
+    struct node *n = &p->nodes[slot];
+    bool wanted = n->devices_shared > 0 && n->state == NODE_READY &&
+                  n->leases.count < NODE_LEASES_MAX && part_has_room(p, slot);
+    if (wanted == (n->shared_listed != 0)) return;
+    struct offer *o = &p->offers[n->offer];
+    n->shared_listed = wanted;
+    if (wanted)
+        list_append(&o->shared_nodes, CHAIN(p->nodes, shared_link), slot);
+    else
+        list_remove(&o->shared_nodes, CHAIN(p->nodes, shared_link), slot);
+    offer_list_idle(p, n->offer);
+    if (wanted) offer_improve(p, n->offer);
+}
+
 void node_list_idle(pool *p, uint32_t slot)
 {
     struct node *n = &p->nodes[slot];
     bool wanted =
         n->state == NODE_READY && n->devices_free > 0 && n->leases.count < NODE_LEASES_MAX;
+    list_shared(p, slot);
     if (wanted == (n->idle_listed != 0)) return;
     struct offer *o = &p->offers[n->offer];
     n->idle_listed = wanted;

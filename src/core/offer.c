@@ -71,7 +71,7 @@ void offer_list_idle(pool *p, uint32_t slot)
 {
     struct offer *o = &p->offers[slot];
     struct market *market = market_of(p, o->region_index, o->model);
-    bool wanted = o->idle_nodes.count > 0;
+    bool wanted = o->idle_nodes.count + o->shared_nodes.count > 0;
     if (wanted == (o->idle_listed != 0)) return;
     o->idle_listed = wanted;
     if (wanted)
@@ -182,6 +182,7 @@ static uint32_t make(pool *p, const struct pool_event *event)
                         .usd_micros_per_hour = event->u.offer_changed.usd_micros_per_hour};
     list_clear(&o->nodes);
     list_clear(&o->idle_nodes);
+    list_clear(&o->shared_nodes);
     o->unit_usd_micros = unit_price(p, o);
     table_insert(&p->offer_table, o->offer_id, slot);
     p->regions[region_index].model_mask |= UINT64_C(1) << o->model;
@@ -249,6 +250,8 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
     set_price(p, slot, event->u.offer_changed.usd_micros_per_hour,
               event->u.offer_changed.on_demand_usd_micros_per_hour);
     o->hazard_ppm = event->u.offer_changed.hazard_ppm;
+    o->host_cpu_milli = event->u.offer_changed.host_cpu_milli;
+    o->host_memory_mib = event->u.offer_changed.host_memory_mib;
     o->stock_count = event->u.offer_changed.stock_count;
     o->taken_count = o->taken_count == 0 ? 0 : unanswered(p, o);
     note_reach(p, o);

@@ -28,8 +28,8 @@ struct pool_command {
     uint64_t id;
     uint32_t kind, reason; /* reason: enum decision_reason, why this is wanted */
     uint64_t job_id, node_key, offer_id, worker_id;
-    int64_t deadline_us; /* STOP_WORKER: when it must be gone; 0 = at once */
-    uint32_t device_count, reserved;
+    int64_t deadline_us;                 /* STOP_WORKER: when it must be gone; 0 = at once */
+    uint32_t device_count, device_milli; /* milli: of each; below 1000: a share of one */
 };
 
 /* Verb of a decision. ORDER: decision_kind, names in codec/names.c */
@@ -128,7 +128,8 @@ enum decision_kind {
                   "left; starts when others give back or the quota is raised")                     \
     X(WAIT_ACCOUNT_BUDGET, "waits: needs $a/h, and $b/h of the limit of its tenant, project or "   \
                            "team are left; starts when their jobs end")                            \
-    X(WAIT_WORKERS, "waits: #b more workers are within the limit of its tenant, project or team")
+    X(WAIT_WORKERS, "waits: #b more workers are within the limit of its tenant, project or team")  \
+    X(WAIT_SHARE, "waits: no single device has ~a of it and #b MiB free")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

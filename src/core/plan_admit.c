@@ -3,6 +3,7 @@
  * stock, refusing or above the threshold today makes a job wait, not impossible. */
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
 #include "core/prices.h"
@@ -27,13 +28,35 @@ static void add_market(const struct shape *s, const struct market *market, struc
     }
 }
 
+/* The same where a node gives less than all its devices: offer by offer. */
+static void add_special(const pool *p, const struct shape *s, const struct job_terms *terms,
+                        const struct market *market, struct reach *reach)
+{
+    for (uint32_t at = prices_first(p, market); at != SLOT_NONE; at = prices_next(p, market, at)) {
+        const struct offer *o = &p->offers[at];
+        if (s->capacity_mask != 0 && (s->capacity_mask >> o->capacity & 1) == 0) continue;
+        if (o->reach_count == 0) continue;
+        reach->any_offer = true;
+        uint32_t gives = part_offer_gives(p, o, terms);
+        if (s->kind != JOB_KIND_BATCH)
+            reach->device_count += (uint64_t)o->reach_count * gives;
+        else if (gives > reach->device_count)
+            reach->device_count = gives;
+    }
+}
+
 static struct reach reach_of(const pool *p, const struct shape *s, const struct job_terms *terms,
                              uint32_t region_index)
 {
     struct reach reach = {.usd_micros_per_hour = -1};
     uint64_t models = s->compat_mask & p->regions[region_index].model_mask;
-    for (uint64_t rest = models; rest != 0; rest &= rest - 1)
-        add_market(s, market_of(p, region_index, (uint32_t)__builtin_ctzll(rest)), &reach);
+    for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
+        const struct market *market = market_of(p, region_index, (uint32_t)__builtin_ctzll(rest));
+        if (part_is_special(terms))
+            add_special(p, s, terms, market, &reach);
+        else
+            add_market(s, market, &reach);
+    }
     struct demand demand = demand_of(s, terms, s->devices_min, /* committed */ 0);
     struct mix mix;
     demand.ever = 1;

@@ -2,6 +2,7 @@
 #include "core/assert.h"
 #include "core/lease.h"
 #include "core/offer.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/prices.h"
 #include "core/quota.h"
@@ -26,6 +27,8 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .threshold_ppm = s->threshold_ppm,
                             .job_class = s->job_class,
                             .devices_left = devices_left,
+                            .special = part_is_special(terms),
+                            .part_milli = part_milli(terms),
                             .node_devices_min = 1,
                             .job = SLOT_NONE,
                             .only_offer = SLOT_NONE,
@@ -103,6 +106,7 @@ static void begin(struct supply *s, const pool *p, const struct demand *demand,
     s->region_index = region_index;
     s->order = order;
     s->buying = demand->ever;
+    s->sharing = !s->buying && demand->part_milli < 1000;
     s->offer = s->node = s->partial = SLOT_NONE;
     s->nodes_left =
         p->config.limits.nodes_max > p->node_count ? p->config.limits.nodes_max - p->node_count : 0;
@@ -219,6 +223,17 @@ static bool is_held(const struct supply *s, const struct node *n)
     return false;
 }
 
+static uint32_t node_gives(const struct supply *s, uint32_t node)
+{
+    return s->left.special ? part_node_gives(s->p, node, s->left.terms)
+                           : s->p->nodes[node].devices_free;
+}
+
+static uint32_t offer_gives(const struct supply *s, const struct offer *o)
+{
+    return s->left.special ? part_offer_gives(s->p, o, s->left.terms) : o->device_count;
+}
+
 static bool next_idle(struct supply *s, struct pick *ret_pick)
 {
     for (;;) {
@@ -227,24 +242,27 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
             if (model == MODELS_MAX) return false;
             s->offer = pop_market(s, model);
             if (is_allowed(s, &s->p->offers[s->offer]))
-                s->node = s->p->offers[s->offer].idle_nodes.head;
+                s->node = s->sharing ? s->p->offers[s->offer].shared_nodes.head
+                                     : s->p->offers[s->offer].idle_nodes.head;
         }
         uint32_t node = s->node;
         const struct node *n = &s->p->nodes[node];
-        s->node = n->idle_link.next; /* before the taker takes it off the list */
-        uint32_t count = within_quota(s, s->p->offers[s->offer].model,
-                                      smaller(n->devices_free, s->left.devices_left));
-        if (n->devices_free < s->left.node_devices_min || is_held(s, n)) continue;
+        /* Before the taker takes it off the list. */
+        s->node = s->sharing ? n->shared_link.next : n->idle_link.next;
+        uint32_t gives = node_gives(s, node);
+        uint32_t count =
+            within_quota(s, s->p->offers[s->offer].model, smaller(gives, s->left.devices_left));
+        if (gives < s->left.node_devices_min || is_held(s, n)) continue;
         if (count == 0 || (s->left.single_node && count < s->left.node_devices_min)) continue;
-        int64_t usd_micros =
-            money_share_ceil(s->p->offers[s->offer].usd_micros_per_hour, count, n->device_count);
+        int64_t usd_micros = money_share_ceil(s->p->offers[s->offer].usd_micros_per_hour,
+                                              count * s->left.part_milli, n->device_count * 1000);
         if (!fits_budget(s, usd_micros)) continue;
         take(s,
              (struct pick){.offer = s->offer,
                            .node = node,
                            .node_count = 1,
                            .device_count = count,
-                           .paid_count = count,
+                           .paid_milli = count * s->left.part_milli,
                            .usd_micros_per_hour = usd_micros},
              ret_pick);
         return true;
@@ -255,7 +273,7 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
 static int64_t partial_key(const struct supply *s, uint32_t offer)
 {
     const struct offer *o = &s->p->offers[offer];
-    uint32_t used = smaller(o->device_count, s->left.devices_left);
+    uint32_t used = smaller(offer_gives(s, o), s->left.devices_left);
     if (s->order == SUPPLY_BY_DEVICE) return o->usd_micros_per_hour / used;
     return o->usd_micros_per_hour * 1000 / ((int64_t)s->p->models[o->model].ncu_milli * used);
 }
@@ -269,16 +287,16 @@ static struct pick pick_offer(struct supply *s, uint32_t offer)
 {
     const struct offer *o = &s->p->offers[offer];
     uint32_t stock = smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
+    uint32_t gives = offer_gives(s, o);
     struct pick pick = {.offer = offer,
                         .node = SLOT_NONE,
                         .node_count = 1,
-                        .device_count = smaller(o->device_count, s->left.devices_left),
-                        .paid_count = o->device_count,
+                        .device_count = smaller(gives, s->left.devices_left),
+                        .paid_milli = o->device_count * 1000,
                         .usd_micros_per_hour = o->usd_micros_per_hour};
-    if (s->left.single_node || o->device_count > s->left.devices_left) return pick;
-    pick.node_count = smaller(stock, s->left.devices_left / o->device_count);
-    pick.node_count =
-        within_quota(s, o->model, pick.node_count * o->device_count) / o->device_count;
+    if (s->left.single_node || gives > s->left.devices_left) return pick;
+    pick.node_count = smaller(stock, s->left.devices_left / gives);
+    pick.node_count = within_quota(s, o->model, pick.node_count * gives) / gives;
     if (o->usd_micros_per_hour > 0 && s->left.budget_left_usd_micros != INT64_MAX) {
         int64_t affordable = s->left.budget_left_usd_micros / o->usd_micros_per_hour;
         if (affordable < pick.node_count) {
@@ -297,14 +315,14 @@ static bool is_kept(const struct supply *s, const struct offer *o)
 /* Of a node that is bought the job uses all it still wants, or it is not for this job. */
 static bool fits_quota(struct supply *s, const struct offer *o)
 {
-    uint32_t used = smaller(o->device_count, s->left.devices_left);
+    uint32_t used = smaller(offer_gives(s, o), s->left.devices_left);
     return within_quota(s, o->model, used) == used;
 }
 
 static bool is_offered(struct supply *s, const struct offer *o)
 {
     bool fits = is_allowed(s, o) && stock_of(s, o) > 0 &&
-                o->device_count >= s->left.node_devices_min && fits_quota(s, o) &&
+                offer_gives(s, o) >= s->left.node_devices_min && fits_quota(s, o) &&
                 fits_budget(s, o->usd_micros_per_hour);
     if (!fits || !is_kept(s, o)) return fits;
     s->kept = 1;
@@ -317,7 +335,7 @@ static uint32_t pop_offer(struct supply *s, uint32_t model)
 {
     const struct market *market = market_of(s->p, s->region_index, model);
     uint32_t offer = s->heads[model];
-    if (market->devices_least == market->devices_most &&
+    if (!s->left.special && market->devices_least == market->devices_most &&
         market->devices_least > s->left.devices_left && is_offered(s, &s->p->offers[offer]))
         s->heads[model] = SLOT_NONE;
     else
@@ -345,7 +363,7 @@ static bool next_offer(struct supply *s, struct pick *ret_pick)
             if (model == MODELS_MAX) return false;
             offer = pop_offer(s, model);
             if (!is_offered(s, &s->p->offers[offer])) continue;
-            if (s->p->offers[offer].device_count > s->left.devices_left) {
+            if (offer_gives(s, &s->p->offers[offer]) > s->left.devices_left) {
                 keep_in_mind(s, offer);
                 continue;
             }
@@ -354,7 +372,8 @@ static bool next_offer(struct supply *s, struct pick *ret_pick)
         bool more = stock_of(s, &s->p->offers[offer]) > pick.node_count;
         take(s, pick, ret_pick);
         /* One more of these may give the last few devices. */
-        if (more && s->p->offers[offer].device_count > s->left.devices_left) keep_in_mind(s, offer);
+        if (more && offer_gives(s, &s->p->offers[offer]) > s->left.devices_left)
+            keep_in_mind(s, offer);
         return true;
     }
     return false;
@@ -367,6 +386,11 @@ bool supply_next(struct supply *s, struct pick *ret_pick)
     if (s->leases_left == 0) return false;
     if (!s->buying) {
         if (next_idle(s, ret_pick)) return true;
+        if (s->sharing) { /* nothing opened has room: whole devices, still before any purchase */
+            s->sharing = 0;
+            rewind_markets(s);
+            return supply_next(s, ret_pick);
+        }
         s->buying = 1;
         rewind_markets(s);
     }
@@ -388,7 +412,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
         int64_t usd_micros = pick.usd_micros_per_hour * pick.node_count;
         ret_mix->node_count += pick.node_count;
         ret_mix->device_count += devices;
-        ret_mix->ncu_milli += (uint64_t)p->models[p->offers[pick.offer].model].ncu_milli * devices;
+        ret_mix->ncu_milli += (uint64_t)p->models[p->offers[pick.offer].model].ncu_milli * devices *
+                              demand->part_milli / 1000;
         ret_mix->usd_micros_per_hour += usd_micros;
         uint32_t line = ret_mix->line_count;
         if (line > 0 && ret_mix->lines[line - 1].offer == pick.offer)
@@ -410,9 +435,10 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
 /* What the job's least costs on nodes of this offer alone; -1 = it does not give that much. */
 static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_t devices_min)
 {
-    uint32_t node_count = (devices_min + o->device_count - 1) / o->device_count;
-    bool enough = is_allowed(s, o) && !is_kept(s, o) &&
-                  o->device_count >= s->left.node_devices_min &&
+    uint32_t gives = offer_gives(s, o);
+    if (gives == 0) return -1;
+    uint32_t node_count = (devices_min + gives - 1) / gives;
+    bool enough = is_allowed(s, o) && !is_kept(s, o) && gives >= s->left.node_devices_min &&
                   node_count <= smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
     if (!enough || (s->left.single_node && node_count > 1)) return -1;
     int64_t usd_micros = o->usd_micros_per_hour * node_count;

@@ -23,6 +23,8 @@ struct demand {
     uint64_t compat_mask; /* models */
     uint32_t capacity_mask, threshold_ppm, job_class;
     uint32_t devices_left;
+    uint32_t special;          /* shares or a host's limits: part.h says what a node gives */
+    uint32_t part_milli;       /* of each device */
     uint32_t node_devices_min; /* a node must give this many */
     uint32_t single_node;      /* one node and no more: batch jobs */
     uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
@@ -37,7 +39,7 @@ struct demand {
 struct pick {
     uint32_t offer, node; /* node SLOT_NONE = to be bought */
     uint32_t node_count;
-    uint32_t device_count, paid_count; /* of each node: used, paid for */
+    uint32_t device_count, paid_milli; /* of each node: used, paid for */
     int64_t usd_micros_per_hour;       /* of each node */
 };
 
@@ -46,6 +48,7 @@ struct supply {
     struct demand left;
     uint64_t models; /* with offers here that fit */
     uint32_t region_index, order;
+    uint32_t sharing; /* nodes with room on opened devices come before idle ones */
     uint32_t buying, offer, node, partial; /* partial: a node with devices to spare, kept in mind */
     uint32_t kept;                    /* stock that fits was left to a gang of a higher class */
     uint32_t nodes_left, leases_left; /* of the pool's limits */

@@ -47,7 +47,7 @@ static void make_world(struct world *w, uint64_t seed)
                                 .compat_mask = 1 + draw(w, 7),
                                 .threshold_ppm = 700000,
                                 .devices_left = 1 + draw(w, 10),
-                                .node_devices_min = 1,
+                                .node_devices_min = 1, .part_milli = 1000,
                                 .job = SLOT_NONE,
                                 .only_offer = SLOT_NONE,
                                 .budget_left_usd_micros =

@@ -4,6 +4,7 @@
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
 #include "core/prices.h"
@@ -110,7 +111,7 @@ static void take_idle(pool *p, uint32_t job, const struct pick *pick, int64_t de
                                         .a = devices_left,
                                         .b = n->devices_free});
     ledger_settle(p, pick->node, out);
-    (void)lease_make(p, job, pick->node, pick->device_count, pick->paid_count);
+    (void)lease_make(p, job, pick->node, pick->device_count, pick->paid_milli);
     job_touch(p, job); /* no node has to come up first: the gang may be complete already */
 }
 
@@ -119,18 +120,18 @@ static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, i
 {
     const struct offer *o = &p->offers[pick->offer];
     uint32_t node = node_order(p, pick->offer, job);
-    uint32_t lease = lease_make(p, job, node, pick->device_count, pick->paid_count);
+    uint32_t lease = lease_make(p, job, node, pick->device_count, pick->paid_milli);
     p->leases[lease].fallback = fallback;
-    act_decision(
-        p, out,
-        (struct pool_decision){.kind = DECISION_BUY,
-                               .reason = fallback ? REASON_FALLBACK : REASON_CHEAPEST,
-                               .job_id = p->jobs[job].job_id,
-                               .node_key = p->nodes[node].node_key,
-                               .offer_id = o->offer_id,
-                               .a = o->usd_micros_per_hour,
-                               .b = budget_left == INT64_MAX ? 0 : budget_left,
-                               .c = (int64_t)p->models[o->model].ncu_milli * pick->device_count});
+    act_decision(p, out,
+                 (struct pool_decision){.kind = DECISION_BUY,
+                                        .reason = fallback ? REASON_FALLBACK : REASON_CHEAPEST,
+                                        .job_id = p->jobs[job].job_id,
+                                        .node_key = p->nodes[node].node_key,
+                                        .offer_id = o->offer_id,
+                                        .a = o->usd_micros_per_hour,
+                                        .b = budget_left == INT64_MAX ? 0 : budget_left,
+                                        .c = (int64_t)p->models[o->model].ncu_milli *
+                                             part_of_lease(&p->leases[lease]) / 1000});
 }
 
 /* Takes what a pick says, node by node; false: no room, the rest is for the next step. */
@@ -159,10 +160,14 @@ static bool take_pick(pool *p, uint32_t job, const struct supply *supply, const 
 static void wait_for_stock(pool *p, uint32_t job, bool is_short, bool kept, struct numbers numbers,
                            struct pool_output *out)
 {
+    const struct job_terms *terms = terms_of(p, &p->shapes[p->jobs[job].shape]);
     if (is_short) plan_claim(p, job);
     if (kept)
         plan_wait(p, job, REASON_KEPT_FOR_GANG, (struct numbers){.a = p->config.boot_timeout_us},
                   out);
+    else if (part_is_share(terms))
+        plan_wait(p, job, REASON_WAIT_SHARE,
+                  (struct numbers){.a = terms->device_milli, .b = terms->device_memory_mib}, out);
     else
         plan_wait(p, job, REASON_WAIT_CAPACITY, numbers, out);
 }

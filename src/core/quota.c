@@ -1,6 +1,7 @@
 #include "core/quota.h"
 #include "core/assert.h"
 #include "core/money.h"
+#include "core/part.h"
 #include "core/share.h"
 
 #define MINUTE_US INT64_C(60000000)
@@ -211,9 +212,9 @@ void quota_take(pool *p, uint32_t lease)
     ASSERT(!l->quota_counted);
     l->quota_counted = 1;
     l->quota_kind = p->quota_kind[o->model];
-    l->quota_ncu_milli = quota_ncu_milli(p, o->model) * l->device_count;
-    l->quota_usd_micros_per_hour =
-        money_share_ceil(o->usd_micros_per_hour, l->paid_count, p->nodes[l->node].device_count);
+    l->quota_ncu_milli = quota_ncu_milli(p, o->model) * part_of_lease(l) / 1000;
+    l->quota_usd_micros_per_hour = money_share_ceil(o->usd_micros_per_hour, l->paid_milli,
+                                                    p->nodes[l->node].device_count * 1000);
     add_held(p, p->jobs[l->job].account, l, 1);
 }
 

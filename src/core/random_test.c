@@ -294,6 +294,8 @@ static void change_offer(struct world *w, uint32_t offer)
                    .capacity = spot ? CAPACITY_SPOT : CAPACITY_ON_DEMAND,
                    .device_count = 1 + offer % 2 * 3,
                    .stock_count = w->calm ? 8 : draw(w, 6),
+                   .host_cpu_milli = offer % 3 == 0 ? 8000 : 0,
+                   .host_memory_mib = offer % 2 == 0 ? 16000 : 0,
                    .usd_micros_per_hour =
                        spot ? on_demand / 10 * (w->calm ? 4 : 2 + (int64_t)draw(w, 11)) : on_demand,
                    .on_demand_usd_micros_per_hour = on_demand}});
@@ -308,7 +310,13 @@ static void submit(struct world *w)
         happen(w, (struct pool_event){
                       .kind = POOL_EVENT_TERMS_DEFINED,
                       .u.terms_defined = {.terms_id = terms_id,
-                                          .terms = {.run_us = (int64_t)terms_id * SECOND_US}}});
+                                          .terms = {.run_us = (int64_t)terms_id * SECOND_US,
+                                                    .device_milli = terms_id == 1   ? 400
+                                                                    : terms_id == 2 ? 250
+                                                                                    : 0,
+                                                    .device_memory_mib = terms_id == 2 ? 9000 : 0,
+                                                    .host_cpu_milli = terms_id == 3 ? 3000 : 0,
+                                                    .host_memory_mib = terms_id >= 2 ? 5000 : 0}}});
     happen(w, (struct pool_event){
                   .kind = POOL_EVENT_JOB_SUBMITTED,
                   .u.job_submitted = {.job_id = 1 + draw(w, JOBS),

@@ -127,9 +127,9 @@ static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct market) == 104, "walk the new field of market");
-static_assert(sizeof(struct offer) == 160, "walk the new field of offer");
-static_assert(sizeof(struct node) == 208, "walk the new field of node");
-static_assert(sizeof(struct lease) == 112, "walk the new field of lease");
+static_assert(sizeof(struct offer) == 184, "walk the new field of offer");
+static_assert(sizeof(struct node) == 240, "walk the new field of node");
+static_assert(sizeof(struct lease) == 136, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 120, "walk the new field of shape");
 static_assert(sizeof(struct account) == 216, "walk the new field of account");
@@ -243,6 +243,9 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->refused_count);
     walk_list(w, &o->nodes, p->nodes_end);
     walk_list(w, &o->idle_nodes, p->nodes_end);
+    walk_list(w, &o->shared_nodes, p->nodes_end);
+    walk_u32(w, &o->host_cpu_milli);
+    walk_u32(w, &o->host_memory_mib);
     walk_link(w, &o->idle_link, p->offers_end);
 }
 
@@ -277,6 +280,12 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_u32(w, &n->project);
     walk_u32(w, &n->team);
     walk_u32(w, &n->experiment);
+    walk_u32(w, &n->devices_shared);
+    walk_u32(w, &n->device_memory_mib);
+    walk_u32(w, &n->host_cpu_milli);
+    walk_u32(w, &n->host_memory_mib);
+    walk_u32(w, &n->shared_listed);
+    walk_link(w, &n->shared_link, p->nodes_end);
     walk_list(w, &n->leases, p->leases_end);
     walk_link(w, &n->offer_link, p->nodes_end);
     walk_link(w, &n->idle_link, p->nodes_end);
@@ -292,7 +301,12 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_index(w, &l->job, p->jobs_end);
     walk_index(w, &l->node, p->nodes_end);
     walk_u32(w, &l->device_count);
-    walk_u32(w, &l->paid_count);
+    walk_u32(w, &l->paid_milli);
+    walk_u32(w, &l->device_milli);
+    walk_u32(w, &l->device_index);
+    walk_u32(w, &l->memory_mib);
+    walk_u32(w, &l->host_cpu_milli);
+    walk_u32(w, &l->host_memory_mib);
     walk_u32(w, &l->state);
     walk_u32(w, &l->phase);
     walk_u32(w, &l->stop_reason);

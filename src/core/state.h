@@ -70,7 +70,9 @@ struct offer {
     uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
     uint32_t idle_listed;
     uint32_t refused_count; /* waves of refusals since a node of it last came up */
+    uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known */
     struct list nodes, idle_nodes;
+    struct list shared_nodes; /* with room on devices opened for shares */
     struct link idle_link;
     uint32_t place, reserved; /* among its market's prices */
 };
@@ -92,8 +94,11 @@ struct node {
     uint32_t bill_closed; /* nothing can be added to its bill that we do not know: no adjustment */
     uint32_t idle_listed;
     uint32_t tenant, project, team, experiment;
+    uint32_t devices_shared; /* opened for shares: neither free nor of one job (part.h) */
+    uint32_t device_memory_mib, host_cpu_milli, host_memory_mib; /* as it was ordered */
+    uint32_t shared_listed, reserved;
     struct list leases;
-    struct link offer_link, idle_link;
+    struct link offer_link, idle_link, shared_link;
 };
 
 enum lease_state {
@@ -108,7 +113,10 @@ struct lease {
     uint64_t worker_id, step;
     int64_t since_us, deadline_us, ask_us;
     uint32_t job, node, device_count;
-    uint32_t paid_count; /* devices the job pays for in its hourly budget: all, if bought for it */
+    uint32_t paid_milli; /* of devices, paid in the hourly budget: all, if bought for the job */
+    uint32_t device_milli, device_index; /* of each device; SLOT_NONE: whole ones, no number */
+    uint32_t memory_mib;                 /* of a share */
+    uint32_t host_cpu_milli, host_memory_mib, reserved;
     uint32_t state, phase, stop_reason, fallback;
     struct link job_link, node_link;
     /* What it counts for its job's account, as of its purchase. */

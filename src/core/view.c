@@ -99,6 +99,8 @@ bool pool_lease_at(const pool *p, uint32_t index, struct lease_view *ret_view)
                                     .node_key = p->nodes[l->node].node_key,
                                     .worker_id = l->worker_id,
                                     .device_count = l->device_count,
+                                    .device_milli = l->device_milli,
+                                    .device_index = l->device_index,
                                     .phase = l->phase,
                                     .stop_reason = l->stop_reason,
                                     .since_us = l->since_us,

@@ -55,8 +55,10 @@ struct node_view {
 /* Leases with a worker; devices reserved for a gang that is not complete have none yet. */
 struct lease_view {
     uint64_t job_id, node_key, worker_id;
-    uint32_t device_count, phase;   /* enum worker_phase, 0 = not heard of yet */
-    uint32_t stop_reason, reserved; /* 0 = wanted */
+    uint32_t device_count, phase;        /* enum worker_phase, 0 = not heard of yet */
+    uint32_t stop_reason;                /* 0 = wanted */
+    uint32_t device_milli, device_index; /* below 1000: a share of that opened device */
+    uint32_t reserved;
     int64_t since_us, deadline_us;
     uint64_t step;
 };

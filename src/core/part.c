@@ -1,0 +1,121 @@
+#include "core/part.h"
+#include "core/assert.h"
+
+struct load {
+    uint32_t milli, memory_mib;
+};
+
+static struct load load_of(const pool *p, const struct node *n, uint32_t device_index)
+{
+    struct load load = {0};
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        if (p->leases[l].device_index != device_index) continue;
+        load.milli += p->leases[l].device_milli;
+        load.memory_mib += p->leases[l].memory_mib;
+    }
+    return load;
+}
+
+uint32_t part_memory_mib(const struct job_terms *terms, uint32_t device_memory_mib)
+{
+    if (!part_is_share(terms)) return device_memory_mib;
+    if (terms->device_memory_mib != 0) return terms->device_memory_mib;
+    return (uint32_t)((uint64_t)device_memory_mib * terms->device_milli / 1000);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* For how many devices `have` suffices, `used` of it being taken; have 0: no limit is known. */
+static uint32_t enough_for(uint32_t have, uint64_t used, uint32_t each)
+{
+    if (each == 0 || have == 0) return UINT32_MAX;
+    return used >= have ? 0 : (uint32_t)((have - used) / each);
+}
+
+static uint32_t host_gives(const pool *p, const struct node *n, const struct job_terms *terms)
+{
+    uint64_t cpu_milli = 0, memory_mib = 0;
+    if (terms->host_cpu_milli == 0 && terms->host_memory_mib == 0) return UINT32_MAX;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        cpu_milli += p->leases[l].host_cpu_milli;
+        memory_mib += p->leases[l].host_memory_mib;
+    }
+    return smaller(enough_for(n->host_cpu_milli, cpu_milli, terms->host_cpu_milli),
+                   enough_for(n->host_memory_mib, memory_mib, terms->host_memory_mib));
+}
+
+uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms)
+{
+    const struct node *n = &p->nodes[node];
+    uint32_t best = SLOT_NONE, best_milli = 0;
+    uint32_t memory_mib = part_memory_mib(terms, n->device_memory_mib);
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        uint32_t index = p->leases[l].device_index;
+        if (index == SLOT_NONE || index == best) continue;
+        struct load load = load_of(p, n, index);
+        bool fits = load.milli + terms->device_milli <= 1000 &&
+                    (uint64_t)load.memory_mib + memory_mib <= n->device_memory_mib;
+        if (!fits || load.milli < best_milli || (load.milli == best_milli && index > best))
+            continue;
+        best = index;
+        best_milli = load.milli;
+    }
+    return best;
+}
+
+uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms)
+{
+    const struct node *n = &p->nodes[node];
+    uint32_t host = host_gives(p, n, terms);
+    if (!part_is_share(terms)) return smaller(n->devices_free, host);
+    if (host == 0 || n->leases.count >= NODE_LEASES_MAX) return 0;
+    if (part_memory_mib(terms, n->device_memory_mib) > n->device_memory_mib) return 0;
+    return n->devices_free > 0 || part_device(p, node, terms) != SLOT_NONE;
+}
+
+uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job_terms *terms)
+{
+    uint32_t host = smaller(enough_for(o->host_cpu_milli, 0, terms->host_cpu_milli),
+                            enough_for(o->host_memory_mib, 0, terms->host_memory_mib));
+    uint32_t memory_mib = p->models[o->model].vram_mib;
+    if (!part_is_share(terms)) return smaller(o->device_count, host);
+    return host > 0 && part_memory_mib(terms, memory_mib) <= memory_mib;
+}
+
+uint32_t part_new_index(const pool *p, uint32_t node)
+{
+    const struct node *n = &p->nodes[node];
+    uint32_t index = 0;
+    while (load_of(p, n, index).milli > 0) index++;
+    ASSERT(index < n->device_count);
+    return index;
+}
+
+bool part_is_alone(const pool *p, uint32_t lease)
+{
+    const struct lease *own = &p->leases[lease];
+    return load_of(p, &p->nodes[own->node], own->device_index).milli == own->device_milli;
+}
+
+bool part_has_room(const pool *p, uint32_t node)
+{
+    const struct node *n = &p->nodes[node];
+    if (n->devices_shared == 0) return false;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        uint32_t index = p->leases[l].device_index;
+        if (index != SLOT_NONE && load_of(p, n, index).milli < 1000) return true;
+    }
+    return false;
+}
+
+uint32_t part_free_milli(const pool *p, const struct node *n)
+{
+    uint32_t milli = n->device_count * 1000;
+    if (n->devices_shared == 0) return n->devices_free * 1000;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
+        milli -= part_of_lease(&p->leases[l]);
+    return milli;
+}

@@ -1,0 +1,50 @@
+/* Parts of devices, and what a node's host can give: who fits where.
+ *
+ * Role       Several leases may hold shares of one device, in thousandths with so much of its
+ *            memory. A device is whole (free or of one job) or opened for shares; which one a lease
+ *            is on is in lease.device_index. All of it follows from the leases of the node, of
+ *            which there are at most NODE_LEASES_MAX, so nothing is kept twice.
+ * Choice     The fullest opened device that still has room, else a free one is opened: shares crowd
+ *            together and whole devices stay whole. One job has one share on a node.
+ * Host       A job that names processors or memory per device gets no more devices on a node than
+ *            its host still has for; 0 of a node = not known, no limit. Both are hard.
+ * Invariants on no device do shares exceed 1000 milli or its memory; no node's host is overdrawn.
+ */
+#ifndef SHOAL_CORE_PART_H
+#define SHOAL_CORE_PART_H
+
+#include "core/state.h"
+
+/* 1000 = whole devices. */
+static inline uint32_t part_milli(const struct job_terms *terms)
+{
+    return terms->device_milli == 0 ? 1000 : terms->device_milli;
+}
+static inline bool part_is_share(const struct job_terms *terms)
+{
+    return part_milli(terms) < 1000;
+}
+/* It has needs that a count of free devices does not answer. */
+static inline bool part_is_special(const struct job_terms *terms)
+{
+    return part_is_share(terms) || terms->host_cpu_milli != 0 || terms->host_memory_mib != 0;
+}
+
+/* Of a device with so much memory, what a share gets. */
+uint32_t part_memory_mib(const struct job_terms *terms, uint32_t device_memory_mib);
+/* Devices (shares) that this node can give to one job now; of an offer: an empty node of it. */
+uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms);
+uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job_terms *terms);
+/* The opened device a share goes to; SLOT_NONE: a free one has to be opened. */
+uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms);
+uint32_t part_new_index(const pool *p, uint32_t node); /* lowest number not opened */
+bool part_is_alone(const pool *p, uint32_t lease);     /* nobody else has a share of its device */
+bool part_has_room(const pool *p, uint32_t node);      /* an opened device is not full */
+uint32_t part_free_milli(const pool *p, const struct node *n); /* of all its devices */
+/* What a lease holds of its node, in thousandths of a device. */
+static inline uint32_t part_of_lease(const struct lease *l)
+{
+    return l->device_count * l->device_milli;
+}
+
+#endif

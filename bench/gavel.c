@@ -118,8 +118,9 @@ int main(int argc, char **argv)
 {
     published_parse(&options, argc, argv);
     check_policies();
-    const char *folder = published_data("gavel");
-    const char *const *names;
+    static const char *folder; /* both live for good */
+    static const char *const *names;
+    folder = published_data("gavel");
     uint32_t count = published_names(folder, "continuous_", ".csv", &names);
     static struct gavel_world world;
     struct rows rows;

@@ -6,12 +6,17 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 published=${SHOAL_DATA:-$here/../../shared/data}/gavel/published_continuous_seed0.csv
+gavel=${GAVEL:-$here/gavel}
+[ -f "$published" ] || {
+    echo "no $published: skipped"
+    exit 77
+}
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT INT TERM
 if [ "${1:-}" = --check ]; then
-    "$here/gavel" --stream single --seeds 0 --policy fifo_perf --rates 0.4 2.0 4.0 4.4 4.8 5.2 --json >"$rows"
+    "$gavel" --stream single --seeds 0 --policy fifo_perf --rates 0.4 2.0 4.0 4.4 4.8 5.2 --json >"$rows"
 else
-    "$here/gavel" --stream single --seeds 0 --policy shoal shoal_sharing --json >"$rows"
+    "$gavel" --stream single --seeds 0 --policy shoal shoal_sharing --json >"$rows"
 fi
 jq -r '.rows[] | [.policy, .jobs_per_hour, .jct_mean_h] | @csv' "$rows" | tr -d '"' |
     awk -F, -v check="${1:-}" '

@@ -44,11 +44,8 @@ measure ckpt build/bench/bench_ckpt
 measure trainer build/bench/bench_trainer bench/peer_torch.py
 measure sim build/bench/bench_sim
 measure fgd bench/fgd_rows.sh
-<<<<<<< HEAD
 measure sia bench/sia_rows.sh
-=======
 measure gavel bench/gavel_rows.sh
->>>>>>> 16d491b (bench: Gavel's streams and physics, with the core's matching and four simple peers)
 measure diagnosis build/src/worker/worker_diagnose_test 1000
 measure diagnosis_cost build/bench/bench_diagnosis
 

@@ -11,13 +11,13 @@
 
 #define UNFINISHED_S 14400.0 /* an application no job of which is done is taken for a long one */
 
-enum { WINDOW_STATES = 16384 }; /* holds the 25 * 17 * 25 states of 64 devices */
-
 static const struct goodput_rule rule = {
     .weight_s = 7200, .horizon_s = 600, .unknown_s = 7200, .move_ppm = 1000000};
 
+enum knowledge { KNOWN, PREDICTED, SHARED, SIA };
+
 struct elastic {
-    enum { KNOWN, PREDICTED, SHARED, SIA } kind;
+    enum knowledge kind;
     struct allot problem;
     struct allot_job *jobs;
     struct allot_choice *choices;
@@ -25,14 +25,16 @@ struct elastic {
     uint64_t prices[ALLOT_TYPES_MAX];
     void *memory;
     size_t memory_bytes;
+    uint32_t window_states;
     uint32_t devices_most[SIA_APPS]; /* SHARED: of all jobs of the application */
     struct sia_noise first_noise[SIA_APPS];
     bool has_noise[SIA_APPS];
 };
 
-static struct elastic *open_kind(struct sia_sim *sim, int kind)
+static struct elastic *open_kind(struct sia_sim *sim, enum knowledge kind)
 {
     struct elastic *self = published_alloc(1, sizeof *self);
+    self->window_states = sia_window_states(sim);
     self->kind = kind;
     self->jobs = published_alloc(sim->job_count, sizeof *self->jobs);
     self->answer = published_alloc(sim->job_count, sizeof *self->answer);
@@ -90,6 +92,7 @@ static void refresh_rates(const struct sia_sim *sim, struct sia_job *job, struct
         job->rates[c] = (uint64_t)(sia_rate(job->app, noise, run) * SIA_RATE_ONE);
     }
     job->is_stale = false;
+    job->rooted_least = 0;
 }
 
 static void share_profiles(struct sia_sim *sim, struct elastic *self)
@@ -171,7 +174,17 @@ static uint32_t sia_value(const struct sia_sim *sim, const struct sia_job *job, 
     return value > 0 ? (uint32_t)value : 0;
 }
 
-static void add_known(struct elastic *self, const struct sia_sim *sim, const struct sia_job *job)
+/* Only when the noise or what is permitted has changed. */
+static void refresh_roots(const struct sia_sim *sim, struct sia_job *job, uint64_t least)
+{
+    if (job->rooted_least == least) return;
+    for (uint32_t c = 0; c < sim->world->config_count; c++) {
+        job->roots[c] = goodput_root(job->rates[c], least);
+    }
+    job->rooted_least = least;
+}
+
+static void add_known(struct elastic *self, const struct sia_sim *sim, struct sia_job *job)
 {
     uint32_t limit = devices_limit(self, job);
     uint64_t least = UINT64_MAX, best = 0;
@@ -183,13 +196,14 @@ static void add_known(struct elastic *self, const struct sia_sim *sim, const str
     struct goodput_job known = {.rate_best = best,
                                 .restart_s = job->app->restart_s,
                                 .since_change_s = (int64_t)(sim->now_s - job->changed_s)};
+    refresh_roots(sim, job, least);
     known.work = (uint64_t)(work_left(sim, self, job, best) * SIA_RATE_ONE);
     for (uint32_t c = 0; c < sim->world->config_count; c++) {
         if (sim->world->configs[c].count > limit) continue;
         uint32_t value =
             self->kind == SIA
                 ? sia_value(sim, job, c, least)
-                : goodput_value(&rule, &known, job->rates[c], goodput_root(job->rates[c], least),
+                : goodput_value(&rule, &known, job->rates[c], job->roots[c],
                                 c == job->config || (!job->has_run && job->config == SIA_NONE));
         add_choice(self, sim, c, value);
     }
@@ -199,7 +213,7 @@ static void add_known(struct elastic *self, const struct sia_sim *sim, const str
 
 static void solve(struct elastic *self)
 {
-    size_t bytes = allot_price_size(&self->problem, WINDOW_STATES);
+    size_t bytes = allot_price_size(&self->problem, self->window_states);
     if (bytes == 0) published_fail("too many jobs for prices");
     if (bytes > self->memory_bytes) {
         mem_free(self->memory);
@@ -207,8 +221,8 @@ static void solve(struct elastic *self)
         self->memory_bytes = bytes;
     }
     struct allot_answer answer;
-    if (!allot_price(&self->problem, WINDOW_STATES, self->prices, self->memory, self->memory_bytes,
-                     self->answer, &answer)) {
+    if (!allot_price(&self->problem, self->window_states, self->prices, self->memory,
+                     self->memory_bytes, self->answer, &answer)) {
         published_fail("the choice of configurations does not fit its memory");
     }
 }

@@ -13,4 +13,10 @@ extern const struct sia_policy sia_gavel;       /* sia_gavel.c */
  *  */
 void sia_rigid_rates(struct sia_job *job);
 
+/* 64 devices are solved whole (25 * 17 * 25 states); where that cannot be, small windows do. */
+static inline uint32_t sia_window_states(const struct sia_sim *sim)
+{
+    return sim->copies == 1 ? 16384 : 4096;
+}
+
 #endif

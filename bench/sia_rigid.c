@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_STATES = 16384 };
-
 /* Five minutes: short jobs pass. A move costs 30 % besides its restart, for
  * whoever waits meanwhile. */
 static const struct goodput_rule rule = {
@@ -24,11 +22,13 @@ struct rigid {
     uint64_t prices[ALLOT_TYPES_MAX];
     void *memory;
     size_t memory_bytes;
+    uint32_t window_states;
 };
 
 static void *open_rigid(struct sia_sim *sim)
 {
     struct rigid *self = published_alloc(1, sizeof *self);
+    self->window_states = sia_window_states(sim);
     self->jobs = published_alloc(sim->job_count, sizeof *self->jobs);
     self->answer = published_alloc(sim->job_count, sizeof *self->answer);
     self->members = published_alloc(sim->job_count, sizeof *self->members);
@@ -189,15 +189,15 @@ static void decide(struct sia_sim *sim, void *memory)
         add_job(self, job);
         self->members[self->problem.job_count++] = sim->active[i];
     }
-    size_t bytes = allot_price_size(&self->problem, WINDOW_STATES);
+    size_t bytes = allot_price_size(&self->problem, self->window_states);
     if (bytes > self->memory_bytes) {
         mem_free(self->memory);
         self->memory = published_alloc(bytes, 1);
         self->memory_bytes = bytes;
     }
     struct allot_answer answer;
-    if (!allot_price(&self->problem, WINDOW_STATES, self->prices, self->memory, self->memory_bytes,
-                     self->answer, &answer)) {
+    if (!allot_price(&self->problem, self->window_states, self->prices, self->memory,
+                     self->memory_bytes, self->answer, &answer)) {
         published_fail("the choice of types does not fit its memory");
     }
     apply(sim, self);

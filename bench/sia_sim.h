@@ -32,7 +32,9 @@ struct sia_job {
     uint32_t restarts, devices_most;
     /* The policy's: */
     uint64_t rates[SIA_CONFIGS_MAX]; /* progress per second * SIA_RATE_ONE, of each configuration */
-    double best_rigid[SIA_TYPES];    /* iterations per second of a rigid job */
+    uint64_t rooted_least;           /* roots[] are of rates[] over this; 0 = of nothing */
+    uint32_t roots[SIA_CONFIGS_MAX];
+    double best_rigid[SIA_TYPES]; /* iterations per second of a rigid job */
 };
 #define SIA_RATE_ONE 1048576.0
 

@@ -2,8 +2,9 @@
  *
  * Role       Pure. Knows neither what a value means (goodput.h) nor nodes: a choice is a number of
  *            devices of one type, and counts per type are all that must fit.
- * Shapes     jobs[job_count], each a run of choices[]; a choice of value 0 is never taken. A job
- *            may take none. ret_choice[job_count]: position in the job's own run, or ALLOT_NONE.
+ * Shapes     jobs[job_count], each a run of choices[] of its own; a choice of value 0 is never
+ *            taken. A job may take none. ret_choice[job_count]: position in the job's own run, or
+ *            ALLOT_NONE.
  * Exact      allot_table(): dynamic program over the devices used of each type, at most
  *            ALLOT_STATES_MAX states (product of capacity + 1). The sum is the optimum. Of choices
  *            with equal sums, the later job (from the last to the first) gives way first: none

@@ -24,10 +24,35 @@ bool allot_in_bounds(const struct allot *problem)
     return true;
 }
 
-bool allot_takes(const struct allot *problem, const struct allot_choice *choice)
+static bool takes(const struct allot *problem, const struct allot_choice *choice)
 {
     return choice->value > 0 && choice->value <= ALLOT_VALUE_MAX && choice->count > 0 &&
            choice->type < problem->type_count && choice->count <= problem->capacity[choice->type];
+}
+
+/* No fewer devices of the same type for no more value; of equal ones the first stays. */
+static bool is_dominated(const struct allot_choice *all, uint32_t at, uint32_t count)
+{
+    for (uint32_t c = 0; c < count; c++) {
+        if (all[c].value == 0 || all[c].type != all[at].type || c == at) continue;
+        if (all[c].count > all[at].count || all[c].value < all[at].value) continue;
+        if (c < at || all[c].count < all[at].count || all[c].value > all[at].value) return true;
+    }
+    return false;
+}
+
+void allot_strike_useless(const struct allot *problem, struct allot_choice *choices)
+{
+    for (uint32_t j = 0; j < problem->job_count; j++) {
+        struct allot_choice *all = choices + problem->jobs[j].first;
+        uint32_t count = problem->jobs[j].count;
+        for (uint32_t c = 0; c < count; c++) {
+            if (!takes(problem, &all[c])) all[c].value = 0;
+        }
+        for (uint32_t c = 0; c < count; c++) {
+            if (all[c].value > 0 && is_dominated(all, c, count)) all[c].value = 0;
+        }
+    }
 }
 
 int64_t allot_net(const struct allot_choice *choice, const uint64_t *prices)
@@ -52,7 +77,7 @@ static uint64_t respond(const struct allot *problem, const uint64_t *prices, uin
         int64_t best = 0;
         uint32_t taken = ALLOT_NONE;
         for (uint32_t c = 0; c < problem->jobs[j].count; c++) {
-            if (!allot_takes(problem, &choice[c])) continue;
+            if (choice[c].value == 0) continue;
             int64_t net = allot_net(&choice[c], prices);
             if (net <= best) continue;
             best = net;
@@ -88,7 +113,7 @@ static void start_prices(const struct allot *problem, uint64_t *prices)
         uint32_t most = 0;
         const struct allot_choice *choice = problem->choices + problem->jobs[j].first;
         for (uint32_t c = 0; c < problem->jobs[j].count; c++) {
-            if (allot_takes(problem, &choice[c]) && choice[c].value > most) most = choice[c].value;
+            if (choice[c].value > most) most = choice[c].value;
         }
         values += most;
     }
@@ -182,7 +207,7 @@ static struct change least_loss(const struct allot *problem, const uint32_t *cho
             uint32_t freed = from->count, value = 0;
             if (!none) {
                 const struct allot_choice *to = &all[c];
-                if (!allot_takes(problem, to)) continue;
+                if (to->value == 0) continue;
                 if (to->type == type && to->count >= from->count) continue;
                 if (to->type != type &&
                     (uint64_t)answer->used[to->type] + to->count > problem->capacity[to->type]) {
@@ -225,7 +250,7 @@ static struct change most_gain(const struct allot *problem, const uint32_t *choi
         const struct allot_choice *all = problem->choices + problem->jobs[j].first;
         for (uint32_t c = 0; c < problem->jobs[j].count; c++) {
             const struct allot_choice *to = &all[c];
-            if (to->value <= from->value || !allot_takes(problem, to)) continue;
+            if (to->value <= from->value) continue;
             uint32_t kept = to->type == from->type ? from->count : 0;
             uint32_t more = to->count > kept ? to->count - kept : 0;
             if (more > room[to->type]) continue;

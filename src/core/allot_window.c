@@ -17,7 +17,7 @@ enum {
 struct window {
     const struct allot *problem;
     uint32_t state_limit;
-    struct allot_choice *choices; /* the problem's, struck out ones with value 0 */
+    struct allot_choice *choices; /* the problem's; what is struck out has value 0 */
     uint64_t *order;              /* distance << 20 | job, ascending */
     struct allot_job jobs[WINDOW_JOBS_MAX];
     uint32_t members[WINDOW_JOBS_MAX];
@@ -102,7 +102,7 @@ static void strike_out(struct window *w, const uint64_t *prices, const uint32_t 
         struct allot_choice *all = w->choices + problem->jobs[j].first;
         int64_t best = 0, second = INT64_MIN; /* taking nothing has net 0 */
         for (uint32_t c = 0; c < problem->jobs[j].count; c++) {
-            if (!allot_takes(problem, &all[c])) continue;
+            if (all[c].value == 0) continue;
             int64_t net = allot_net(&all[c], prices);
             if (net > best) {
                 second = best;
@@ -113,7 +113,7 @@ static void strike_out(struct window *w, const uint64_t *prices, const uint32_t 
         }
         if (best > 0 && second < 0) second = 0;
         for (uint32_t c = 0; c < problem->jobs[j].count; c++) {
-            if (c == choice[j] || !allot_takes(problem, &all[c])) continue;
+            if (c == choice[j] || all[c].value == 0) continue;
             if (best - allot_net(&all[c], prices) > open) all[c].value = 0;
         }
         uint64_t apart = second == INT64_MIN ? (UINT64_C(1) << 43) : (uint64_t)(best - second);
@@ -182,9 +182,12 @@ bool allot_price(const struct allot *problem, uint32_t window_states, uint64_t *
 {
     size_t bytes = allot_price_size(problem, window_states);
     if (bytes == 0 || bytes > memory_bytes) return false;
-    allot_by_price(problem, prices, ret_choice, ret_answer);
-    if (window_states == 0 || ret_answer->value == ret_answer->bound) return true;
     struct window *w = lay_out(problem, window_states, memory);
+    allot_strike_useless(problem, w->choices);
+    struct allot useful = *problem;
+    useful.choices = w->choices;
+    allot_by_price(&useful, prices, ret_choice, ret_answer);
+    if (window_states == 0 || ret_answer->value == ret_answer->bound) return true;
     strike_out(w, prices, ret_choice, ret_answer);
     uint32_t first = 0;
     for (uint32_t i = 0; i < WINDOWS_MAX && first < problem->job_count; i++) {

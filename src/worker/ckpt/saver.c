@@ -2,100 +2,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/assert.h"
-#include "worker/ckpt/ckpt_store.h"
-#include <inttypes.h>
-#include <pthread.h>
+#include "worker/ckpt/saver_private.h"
 #include <stdio.h>
 #include <string.h>
-
-enum { TRUSTED = 8, ORDERS = 2 * SAVER_FLIGHTS + 2 };
-
-/* One shard between its order and its result. Fields below `lock` of the saver but the image, which
- * belongs to whoever took a part of it. */
-struct flight {
-    bool active, failed, opening, finishing;
-    struct ckpt_image image;
-    struct store_writer *writer;
-    struct wire_tag tag;
-    uint64_t step;
-    char name[CKPT_FILE_NAME_BYTES];
-    int16_t *scales;
-    uint64_t scales_room;
-    uint32_t copy_next, copy_left; /* parts not taken for copying; not copied yet */
-    uint32_t write_next, busy;     /* part to be written next, 0 is the last; threads in a part */
-    bool *copied;                  /* of each part */
-    struct error error;
-};
-
-/* What the leader orders, in the order it came. */
-struct manifest_order {
-    bool abandon;
-    struct member_save save;
-};
-
-struct saver {
-    const struct job *job;
-    struct store *store;
-    struct ckpt_tensor *tensor;
-    uint32_t tensor_count;
-    struct saver_hooks hooks;
-    pthread_t thread[SAVER_THREADS];
-    uint32_t thread_count;
-    pthread_t leader_thread; /* manifests and what goes with them: they may take long */
-    bool leader_runs;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool stopping;
-    uint32_t copiers; /* threads copying in the background */
-    uint32_t telling; /* threads in on_shard, which may bring an order */
-    struct flight flight[SAVER_FLIGHTS];
-    struct manifest_order order[ORDERS];
-    uint32_t order_first, order_count;
-    uint64_t trusted[TRUSTED];
-    uint32_t trusted_next;
-    bool complained;
-};
-
-/* Unique per order, so that two attempts at one step never write the same file. */
-static void suffix_of(const struct wire_tag *tag, char *ret_text, size_t bytes)
-{
-    snprintf(ret_text, bytes, "-t%" PRIu64 "w%" PRIu64 ".safetensors", tag->turn, tag->leader);
-}
-
-static void name_of(const struct wire_tag *tag, uint32_t index, char *ret_name)
-{
-    char suffix[64];
-    suffix_of(tag, suffix, sizeof suffix);
-    snprintf(ret_name, CKPT_FILE_NAME_BYTES, "shard-%04u%s", index, suffix);
-}
-
-static void lock(struct saver *saver)
-{
-    (void)pthread_mutex_lock(&saver->lock); /* fails only on misuse */
-}
-
-static void unlock(struct saver *saver)
-{
-    (void)pthread_mutex_unlock(&saver->lock);
-}
-
-static void wake(struct saver *saver)
-{
-    (void)pthread_cond_broadcast(&saver->changed); /* cannot fail */
-}
-
-static void complain(struct saver *saver, const struct error *error)
-{
-    lock(saver);
-    bool first = !saver->complained;
-    saver->complained = true;
-    unlock(saver);
-    if (first)
-        fprintf(stderr,
-                "checkpoint failed: %s; training goes on and older checkpoints stay. Free space or "
-                "fix the folder; the next checkpoint is tried as planned\n",
-                error->text);
-}
 
 /* The first part of a shard that nobody has copied, or none. Lock held. */
 static struct flight *next_to_copy(struct saver *saver)
@@ -112,20 +21,20 @@ static void copy_part(struct saver *saver, struct flight *flight)
 {
     uint32_t part = flight->copy_next++;
     flight->busy++;
-    unlock(saver);
+    saver_unlock(saver);
     ckpt_image_copy(&flight->image, part);
-    lock(saver);
+    saver_lock(saver);
     flight->busy--;
     flight->copied[part] = true;
     bool all = --flight->copy_left == 0;
-    wake(saver);
+    saver_wake(saver);
     if (!all) return;
     flight->busy++; /* keeps it from ending before the hook has returned */
-    unlock(saver);
+    saver_unlock(saver);
     saver->hooks.on_copied(saver->hooks.self);
-    lock(saver);
+    saver_lock(saver);
     flight->busy--;
-    wake(saver);
+    saver_wake(saver);
 }
 
 /* Parts 1, 2, .. as they are copied; part 0, with the header, when all are written. */
@@ -164,14 +73,14 @@ static void open_writer(struct saver *saver, struct flight *flight)
     ckpt_object_name(flight->step, flight->name, name);
     flight->opening = true;
     flight->busy++;
-    unlock(saver);
+    saver_unlock(saver);
     struct store_writer *writer =
         store_create(saver->store, name, flight->image.file_bytes, &error);
-    lock(saver);
+    saver_lock(saver);
     flight->busy--;
     flight->writer = writer;
     if (writer == NULL) fail(flight, &error);
-    wake(saver);
+    saver_wake(saver);
 }
 
 static bool put_part(struct flight *flight, uint32_t part, struct error *ret_error)
@@ -186,12 +95,12 @@ static void write_part(struct saver *saver, struct flight *flight)
     struct error error;
     uint32_t part = flight->write_next++;
     flight->busy++;
-    unlock(saver);
+    saver_unlock(saver);
     bool written = put_part(flight, part, &error);
-    lock(saver);
+    saver_lock(saver);
     flight->busy--;
     if (!written) fail(flight, &error);
-    wake(saver);
+    saver_wake(saver);
 }
 
 /* All other parts are out, or it has failed: nobody else is in it. */
@@ -213,7 +122,7 @@ static void finish(struct saver *saver, struct flight *flight)
 {
     struct ckpt_image *image = &flight->image;
     flight->finishing = true;
-    unlock(saver);
+    saver_unlock(saver);
     bool empty = image->file_bytes == 0;
     bool written =
         !flight->failed &&
@@ -223,34 +132,27 @@ static void finish(struct saver *saver, struct flight *flight)
     else
         written = store_commit(flight->writer, &flight->error);
     if (!written) {
-        complain(saver, &flight->error);
+        saver_complain(saver, &flight->error);
         (void)ckpt_abandon(saver->store, flight->step, flight->name, NULL); /* prune tries again */
     }
     struct wire_tag tag = flight->tag;
     uint64_t bytes = written ? image->file_bytes : 0, checksum = image->header_checksum;
-    lock(saver);
+    saver_lock(saver);
     flight->writer = NULL;
     flight->active = false;
     saver->telling++;
-    unlock(saver);
+    saver_unlock(saver);
     saver->hooks.on_shard(saver->hooks.self, &tag, written, bytes, written ? checksum : 0);
-    lock(saver);
+    saver_lock(saver);
     saver->telling--;
-    wake(saver);
-}
-
-static bool is_idle(const struct saver *saver)
-{
-    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
-        if (saver->flight[i].active) return false;
-    return saver->telling == 0;
+    saver_wake(saver);
 }
 
 static void *run(void *self)
 {
     struct saver *saver = self;
     struct flight *flight;
-    lock(saver);
+    saver_lock(saver);
     for (;;) {
         /* One thread copies: memory is shared with the program's own work. */
         if (saver->copiers == 0 && (flight = next_to_copy(saver)) != NULL) {
@@ -263,12 +165,12 @@ static void *run(void *self)
             write_part(saver, flight);
         else if ((flight = next_to_finish(saver)) != NULL)
             finish(saver, flight);
-        else if (saver->stopping && is_idle(saver))
+        else if (saver->stopping && saver_is_idle(saver))
             break;
         else
             (void)pthread_cond_wait(&saver->changed, &saver->lock);
     }
-    unlock(saver);
+    saver_unlock(saver);
     return NULL;
 }
 
@@ -283,7 +185,7 @@ uint64_t saver_barrier(struct saver *saver)
 {
     struct flight *flight;
     int64_t start_us = clock_monotonic_us();
-    lock(saver);
+    saver_lock(saver);
     bool waits = is_copying(saver);
     while (is_copying(saver)) {
         if ((flight = next_to_copy(saver)) != NULL)
@@ -291,7 +193,7 @@ uint64_t saver_barrier(struct saver *saver)
         else
             (void)pthread_cond_wait(&saver->changed, &saver->lock);
     }
-    unlock(saver);
+    saver_unlock(saver);
     return waits ? (uint64_t)(clock_monotonic_us() - start_us) : 0;
 }
 
@@ -347,16 +249,16 @@ void saver_order(struct saver *saver, const struct wire_turn *turn, uint32_t ind
                  const struct ckpt_range *range, uint32_t range_count)
 {
     struct flight *flight = NULL;
-    lock(saver);
+    saver_lock(saver);
     for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
         if (!saver->flight[i].active) flight = &saver->flight[i];
-    unlock(saver);
+    saver_unlock(saver);
     ASSERT(flight != NULL); /* orders come from one thread, so it stays ours */
     flight->step = turn->position;
     flight->tag = turn->tag;
-    name_of(&turn->tag, index, flight->name);
+    saver_shard_name(&turn->tag, index, flight->name);
     flight->failed = !plan(saver, flight, range, range_count, &flight->error);
-    lock(saver);
+    saver_lock(saver);
     flight->copy_next = flight->failed ? flight->image.part_count : 0;
     flight->copy_left = flight->failed ? 0 : flight->image.part_count;
     flight->write_next = flight->failed ? flight->image.part_count : 1;
@@ -364,12 +266,10 @@ void saver_order(struct saver *saver, const struct wire_turn *turn, uint32_t ind
     flight->opening = flight->finishing = false;
     flight->active = true;
     bool nothing = flight->copy_left == 0;
-    wake(saver);
-    unlock(saver);
+    saver_wake(saver);
+    saver_unlock(saver);
     if (nothing) saver->hooks.on_copied(saver->hooks.self);
 }
-
-static void *lead(void *self);
 
 struct store *saver_store(struct saver *saver)
 {
@@ -392,7 +292,7 @@ struct saver *saver_start(const struct job *job, const struct saver_hooks *hooks
     saver->store = store_open(job->checkpoint_dir, ret_error);
     bool fine = saver->store != NULL &&
                 ckpt_tensors_of(job, &saver->tensor, &saver->tensor_count, ret_error);
-    int failed = fine ? pthread_create(&saver->leader_thread, NULL, lead, saver) : 0;
+    int failed = fine ? pthread_create(&saver->leader_thread, NULL, saver_lead, saver) : 0;
     saver->leader_runs = fine && failed == 0;
     while (fine && failed == 0 && saver->thread_count < SAVER_THREADS) {
         failed = pthread_create(&saver->thread[saver->thread_count], NULL, run, saver);
@@ -408,10 +308,10 @@ struct saver *saver_start(const struct job *job, const struct saver_hooks *hooks
 void saver_stop(struct saver *saver)
 {
     if (saver == NULL) return;
-    lock(saver);
+    saver_lock(saver);
     saver->stopping = true;
-    wake(saver);
-    unlock(saver);
+    saver_wake(saver);
+    saver_unlock(saver);
     for (uint32_t i = 0; i < saver->thread_count; i++) (void)pthread_join(saver->thread[i], NULL);
     if (saver->leader_runs) (void)pthread_join(saver->leader_thread, NULL);
     (void)pthread_mutex_destroy(&saver->lock);
@@ -424,143 +324,4 @@ void saver_stop(struct saver *saver)
     mem_free(saver->tensor);
     store_close(saver->store);
     mem_free(saver);
-}
-
-/* --- the leader's side --- */
-
-static bool fill_manifest(const struct saver *saver, const struct member_save *save,
-                          struct ckpt_manifest *manifest, struct error *ret_error)
-{
-    const struct job *job = saver->job;
-    *manifest = (struct ckpt_manifest){.step = save->step,
-                                       .steps = job->steps,
-                                       .model = job->model,
-                                       .identity = job->identity,
-                                       .slots = job->slots,
-                                       .samples_per_slot = job->samples_per_slot};
-    manifest->file = mem_zalloc(save->turn.member_count, sizeof *manifest->file);
-    manifest->tensor = mem_zalloc(saver->tensor_count, sizeof *manifest->tensor);
-    if (manifest->file == NULL || manifest->tensor == NULL)
-        return error_set(ret_error, "out of memory for the manifest");
-    memcpy(manifest->tensor, saver->tensor, saver->tensor_count * sizeof *manifest->tensor);
-    manifest->tensor_count = saver->tensor_count;
-    for (uint32_t i = 0; i < save->turn.member_count; i++) {
-        struct ckpt_file *file = &manifest->file[manifest->file_count];
-        if (save->shard[i].bytes == 0) continue; /* had no range */
-        name_of(&save->turn.tag, i, file->name);
-        file->bytes = save->shard[i].bytes;
-        file->header_checksum = save->shard[i].checksum;
-        manifest->file_count++;
-    }
-    return true;
-}
-
-static bool write_manifest(struct saver *saver, const struct member_save *save,
-                           struct error *ret_error)
-{
-    struct ckpt_manifest manifest;
-    bool fine = fill_manifest(saver, save, &manifest, ret_error) &&
-                ckpt_gather(saver->store, &manifest, ret_error) &&
-                ckpt_publish(saver->store, &manifest, ret_error);
-    ckpt_manifest_free(&manifest);
-    return fine;
-}
-
-void saver_trust(struct saver *saver, uint64_t step)
-{
-    lock(saver);
-    saver->trusted[saver->trusted_next++ % TRUSTED] = step;
-    unlock(saver);
-}
-
-static void abandon(struct saver *saver, const struct member_save *save)
-{
-    char suffix[64];
-    suffix_of(&save->turn.tag, suffix, sizeof suffix);
-    (void)ckpt_abandon(saver->store, save->step, suffix, NULL); /* prune tries again */
-}
-
-/* The oldest step of a checkpoint that is still under way here; files of older ones may go. */
-static uint64_t oldest_under_way(struct saver *saver, uint64_t step)
-{
-    lock(saver);
-    for (uint32_t i = 0; i < SAVER_FLIGHTS; i++)
-        if (saver->flight[i].active && saver->flight[i].step < step) step = saver->flight[i].step;
-    for (uint32_t i = 0; i < saver->order_count; i++) {
-        uint64_t other = saver->order[(saver->order_first + i) % ORDERS].save.step;
-        if (other < step) step = other;
-    }
-    unlock(saver);
-    return step;
-}
-
-static void do_manifest(struct saver *saver, const struct member_save *save)
-{
-    struct error error;
-    bool written = write_manifest(saver, save, &error);
-    if (written) {
-        lock(saver);
-        saver->complained = false;
-        unlock(saver);
-        saver_trust(saver, save->step);
-    } else {
-        complain(saver, &error);
-        abandon(saver, save);
-    }
-    saver->hooks.on_manifest(saver->hooks.self, &save->turn.tag, written, save->step);
-    uint64_t trusted[TRUSTED];
-    lock(saver);
-    memcpy(trusted, saver->trusted, sizeof trusted);
-    unlock(saver);
-    if (written)
-        ckpt_prune(saver->store, saver->job, oldest_under_way(saver, save->step), trusted, TRUSTED);
-}
-
-static void *lead(void *self)
-{
-    struct saver *saver = self;
-    lock(saver);
-    for (;;) {
-        if (saver->order_count > 0) {
-            struct manifest_order order = saver->order[saver->order_first];
-            saver->order_first = (saver->order_first + 1) % ORDERS;
-            saver->order_count--;
-            unlock(saver);
-            if (order.abandon)
-                abandon(saver, &order.save);
-            else
-                do_manifest(saver, &order.save);
-            lock(saver);
-        } else if (saver->stopping && is_idle(saver))
-            break;
-        else
-            (void)pthread_cond_wait(&saver->changed, &saver->lock);
-    }
-    unlock(saver);
-    return NULL;
-}
-
-static void add_order(struct saver *saver, const struct member_save *save, bool gives_up)
-{
-    lock(saver);
-    bool fits = saver->order_count < ORDERS;
-    ASSERT(fits || gives_up); /* manifests: one per flight, at most */
-    if (fits) {               /* leftovers that are not removed now, prune finds */
-        struct manifest_order *order =
-            &saver->order[(saver->order_first + saver->order_count++) % ORDERS];
-        order->abandon = gives_up;
-        order->save = *save;
-    }
-    wake(saver);
-    unlock(saver);
-}
-
-void saver_manifest(struct saver *saver, const struct member_save *save)
-{
-    add_order(saver, save, false);
-}
-
-void saver_abandon(struct saver *saver, const struct member_save *save)
-{
-    add_order(saver, save, true);
 }

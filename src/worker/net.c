@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "worker/agent_lines.h"
 #include "worker/link/net_links.h"
 #include "worker/net_conn.h"
 #include <arpa/inet.h>
@@ -18,7 +19,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { TICK_MS = MEMBER_TICK_US / 1000, LINE_MAX_BYTES = 1 << 20, EVENTS = 64 };
+enum { TICK_MS = MEMBER_TICK_US / 1000, EVENTS = 64 };
 #define REDIAL_US INT64_C(200000)
 #define SETTLE_US INT64_C(1000000) /* higher ids dial us: give them this long before founding */
 #define HELLO_US  INT64_C(5000000)
@@ -44,8 +45,7 @@ struct net {
     uint32_t address_count;
     bool knows_peers, said_refused;
     int64_t listed_us;
-    char *in, *out; /* agent lines */
-    size_t in_count, out_count, out_bytes;
+    struct agent_lines agent;
     struct net_links *links;
 };
 
@@ -65,26 +65,6 @@ static bool watch(struct net *net, int fd, uint32_t events, void *what)
 {
     struct epoll_event event = {.events = events, .data.ptr = what};
     return epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-static bool open_listener(struct net *net, struct error *ret_error)
-{
-    struct sockaddr_in local = {.sin_family = AF_INET};
-    if (inet_pton(AF_INET, net->options.listen, &local.sin_addr) != 1)
-        return error_set(ret_error, "SHOAL_LISTEN=%s: expected an IPv4 address to listen on",
-                         net->options.listen);
-    if (local.sin_addr.s_addr == htonl(INADDR_ANY))
-        return error_set(ret_error, "SHOAL_LISTEN=%s: give the address that peers can reach",
-                         net->options.listen);
-    socklen_t bytes = sizeof local;
-    net->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (net->listener < 0 || bind(net->listener, (struct sockaddr *)&local, sizeof local) != 0 ||
-        listen(net->listener, 128) != 0 ||
-        getsockname(net->listener, (struct sockaddr *)&local, &bytes) != 0)
-        return error_set(ret_error, "%s: cannot listen for peers: %s", net->options.listen,
-                         error_errno(errno));
-    snprintf(net->text, sizeof net->text, "%s:%u", net->options.listen, ntohs(local.sin_port));
-    return true;
 }
 
 void net_drive(struct net *net)
@@ -242,71 +222,7 @@ void net_peers_end(struct net *net)
 
 void net_send_line(struct net *net, const char *line)
 {
-    size_t count = strlen(line) + 1;
-    if (net->options.agent_fd < 0) return;
-    if (net->out_count + count > net->out_bytes) {
-        size_t bytes = (net->out_count + count) * 2;
-        char *grown = bytes > 64u * LINE_MAX_BYTES ? NULL : mem_realloc(net->out, bytes);
-        if (grown == NULL) return; /* the agent does not read: progress is repeated by others */
-        net->out = grown;
-        net->out_bytes = bytes;
-    }
-    memcpy(net->out + net->out_count, line, count - 1);
-    net->out[net->out_count + count - 1] = '\n';
-    net->out_count += count;
-}
-
-static void lose_agent(struct net *net)
-{
-    if (net->options.agent_fd < 0) return;
-    (void)close(net->options.agent_fd); /* the other end is gone */
-    net->options.agent_fd = -1;
-    net->options.on_agent_gone(net->options.self);
-}
-
-static void flush_lines(struct net *net)
-{
-    while (net->options.agent_fd >= 0 && net->out_count > 0) {
-        ssize_t sent =
-            send(net->options.agent_fd, net->out, net->out_count, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-        if (sent <= 0) {
-            lose_agent(net);
-            return;
-        }
-        memmove(net->out, net->out + sent, net->out_count - (size_t)sent);
-        net->out_count -= (size_t)sent;
-    }
-}
-
-static void split_lines(struct net *net)
-{
-    char *start = net->in, *end = net->in + net->in_count, *newline;
-    while ((newline = memchr(start, '\n', (size_t)(end - start))) != NULL) {
-        *newline = '\0';
-        net->options.on_line(net->options.self, start);
-        start = newline + 1;
-    }
-    net->in_count = (size_t)(end - start);
-    memmove(net->in, start, net->in_count);
-}
-
-static void read_lines(struct net *net)
-{
-    while (net->options.agent_fd >= 0) {
-        ssize_t got = recv(net->options.agent_fd, net->in + net->in_count,
-                           LINE_MAX_BYTES - net->in_count, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-        if (got <= 0) {
-            lose_agent(net);
-            return;
-        }
-        net->in_count += (size_t)got;
-        split_lines(net);
-        if (net->in_count == LINE_MAX_BYTES) net->in_count = 0; /* no line is that long: skip it */
-    }
+    agent_lines_send(&net->agent, line);
 }
 
 /* What keeps this peer out, or NULL. */
@@ -473,8 +389,8 @@ static void happen(struct net *net, const struct epoll_event *event)
         accept_peers(net);
     } else if (event->data.ptr == &net->links) {
         /* move_frames() looks at them in any case */
-    } else if (event->data.ptr == &net->options.agent_fd) {
-        read_lines(net);
+    } else if (event->data.ptr == &net->agent) {
+        agent_lines_read(&net->agent);
     } else {
         struct conn *conn = event->data.ptr;
         if ((event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
@@ -523,7 +439,7 @@ static bool all_sent(struct net *net)
     if (!net_links_all_sent(net->links)) return false;
     for (uint32_t i = 0; i < net->conn_count; i++)
         if (net->conn[i]->up && conn_has_output(net->conn[i])) return false;
-    return net->out_count == 0 || net->options.agent_fd < 0;
+    return agent_lines_all_sent(&net->agent);
 }
 
 static void *run(void *self)
@@ -545,7 +461,7 @@ static void *run(void *self)
         sweep(net);
         net->options.on_change(net->options.self);
         net_links_sync(net->links);
-        flush_lines(net);
+        agent_lines_flush(&net->agent);
         pthread_mutex_unlock(net->options.lock);
         if (!net->stopping) continue;
         if (stop_us == INT64_MAX) stop_us = now_us + FLUSH_US;
@@ -560,19 +476,18 @@ static void release(struct net *net)
     if (net->epoll >= 0) (void)close(net->epoll); /* nothing to lose in any of these */
     if (net->listener >= 0) (void)close(net->listener);
     if (net->wake >= 0) (void)close(net->wake);
-    if (net->options.agent_fd >= 0) (void)close(net->options.agent_fd);
-    mem_free(net->in);
-    mem_free(net->out);
+    agent_lines_close(&net->agent);
     mem_free(net);
 }
 
 static bool open_all(struct net *net, struct error *ret_error)
 {
-    if (!open_listener(net, ret_error)) return false;
+    net->listener = conn_listen(net->options.listen, net->text, ret_error);
+    if (net->listener < 0) return false;
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     net->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    net->in = mem_alloc(LINE_MAX_BYTES);
-    if (net->in == NULL) return error_set(ret_error, "out of memory for agent lines");
+    if (!agent_lines_open(&net->agent))
+        return error_set(ret_error, "out of memory for agent lines");
     net->links =
         net_links_open(net->options.member, net->options.lock, &net->options.door, ret_error);
     if (net->links == NULL) return false;
@@ -581,10 +496,9 @@ static bool open_all(struct net *net, struct error *ret_error)
         !watch(net, net->listener, EPOLLIN, &net->listener) ||
         !watch(net, net_links_fd(net->links), EPOLLIN, &net->links))
         return error_set(ret_error, "cannot set up the peer sockets: %s", error_errno(errno));
-    if (net->options.agent_fd >= 0 &&
-        !watch(net, net->options.agent_fd, EPOLLIN, &net->options.agent_fd))
+    if (net->agent.fd >= 0 && !watch(net, net->agent.fd, EPOLLIN, &net->agent))
         return error_set(ret_error, "SHOAL_AGENT_FD=%d: cannot use this descriptor: %s",
-                         net->options.agent_fd, error_errno(errno));
+                         net->agent.fd, error_errno(errno));
     return true;
 }
 
@@ -597,6 +511,10 @@ struct net *net_start(const struct net_options *options, struct error *ret_error
     }
     net->options = *options;
     net->epoll = net->listener = net->wake = -1;
+    net->agent = (struct agent_lines){.fd = options->agent_fd,
+                                      .self = options->self,
+                                      .on_line = options->on_line,
+                                      .on_gone = options->on_agent_gone};
     net->knows_peers = options->agent_fd < 0;
     if (!open_all(net, ret_error)) {
         release(net);

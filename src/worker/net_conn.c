@@ -5,10 +5,36 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+int conn_listen(const char *address, char ret_text[NET_ADDRESS_BYTES], struct error *ret_error)
+{
+    struct sockaddr_in local = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof local;
+    if (inet_pton(AF_INET, address, &local.sin_addr) != 1) {
+        (void)error_set(ret_error, "SHOAL_LISTEN=%s: expected an IPv4 address to listen on",
+                        address);
+        return -1;
+    }
+    if (local.sin_addr.s_addr == htonl(INADDR_ANY)) {
+        (void)error_set(ret_error, "SHOAL_LISTEN=%s: give the address that peers can reach",
+                        address);
+        return -1;
+    }
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&local, sizeof local) != 0 || listen(fd, 128) != 0 ||
+        getsockname(fd, (struct sockaddr *)&local, &bytes) != 0) {
+        (void)error_set(ret_error, "%s: cannot listen for peers: %s", address, error_errno(errno));
+        if (fd >= 0) (void)close(fd); /* nobody knows of it */
+        return -1;
+    }
+    snprintf(ret_text, NET_ADDRESS_BYTES, "%s:%u", address, ntohs(local.sin_port));
+    return fd;
+}
 
 struct conn *conn_open(int fd, bool dialled, uint64_t worker, const struct wire_hello *hello,
                        int64_t now_us)

@@ -2,7 +2,9 @@
 #ifndef SHOAL_WORKER_NET_CONN_H
 #define SHOAL_WORKER_NET_CONN_H
 
+#include "base/error.h"
 #include "worker/core/wire.h"
+#include "worker/net.h"
 #include <netinet/in.h>
 
 enum { CONN_AHEAD_BYTES = 8192, CONN_BATCH_BYTES = 4096 };
@@ -26,6 +28,10 @@ struct conn {
     size_t ahead_at, ahead_end;
     uint8_t ahead[CONN_AHEAD_BYTES]; /* read, and not yet part of a frame */
 };
+
+/* A socket that listens on this IPv4 address, at a free port: "address:port" in ret_text. -1: the
+ * sentence tells. */
+int conn_listen(const char *address, char ret_text[NET_ADDRESS_BYTES], struct error *ret_error);
 
 enum conn_result { CONN_DONE = 1, CONN_AGAIN, CONN_LOST };
 

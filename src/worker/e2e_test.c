@@ -561,6 +561,33 @@ static void another_tensor_is_named(void **state)
                   "it has another tensor where this worker's tensor 1 is b [99993]");
 }
 
+/* It says so and ends; the two that fit go on waiting for their gang. */
+static void who_is_refused_by_all_ends(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    char log[64], text[8192];
+    snprintf(log, sizeof log, "e2e-log-%ld", (long)getpid());
+    agent_init(&agent);
+    agent.may_stall = true;
+    agent.log = log;
+    agent.extra[2] = "E2E_IDENTITY=1a";
+    start_worker(&agent);
+    start_worker(&agent);
+    agent.extra[2] = "E2E_IDENTITY=2b";
+    uint32_t odd = start_worker(&agent);
+    serve_until(&agent, STEPS, 13000);
+    assert_int_equal(agent.worker[odd].pid, 0);
+    assert_true(WIFEXITED(agent.worker[odd].exit_status));
+    assert_int_not_equal(WEXITSTATUS(agent.worker[odd].exit_status), 0);
+    for (uint32_t i = 0; i < odd; i++) assert_int_not_equal(agent.worker[i].pid, 0);
+    for (uint32_t i = 0; i < odd; i++) kill(agent.worker[i].pid, SIGKILL);
+    serve_until(&agent, STEPS, 120000);
+    assert_true(read_log(log, text, sizeof text));
+    assert_non_null(strstr(text, "no worker of this job lets this one in: of one of them, it has "
+                                 "identity 000000000000001a, this worker 000000000000002b"));
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
@@ -579,6 +606,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_identity_is_refused),
         cmocka_unit_test(another_tensor_is_named),
+        cmocka_unit_test(who_is_refused_by_all_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,8 @@ struct net {
     struct address address[GROUP_PEERS_MAX];
     uint32_t address_count;
     bool knows_peers, said_refused;
+    int64_t refused_us; /* since when peers were refused and none was let in; 0: not so */
+    char refused_why[640];
     int64_t listed_us;
     struct agent_lines agent;
     struct net_links *links;
@@ -165,7 +167,7 @@ static void dial(struct net *net, struct address *address, int64_t now_us)
 /* Founding a group is fair once everybody listed had a chance to say that one exists already. */
 static void settle_peers(struct net *net, int64_t now_us)
 {
-    bool settled = net->knows_peers;
+    bool settled = net->knows_peers && net->refused_us == 0;
     bool waited = now_us - net->listed_us > SETTLE_US;
     for (uint32_t i = 0; i < net->address_count && settled; i++) {
         const struct address *address = &net->address[i];
@@ -248,8 +250,34 @@ static const char *refusal(const struct net *net, const struct conn *conn,
     return NULL;
 }
 
-static bool refuse(struct net *net, const char *why)
+/* Anybody can connect and talk nonsense: only workers of this job, and those we dialled, count. */
+static bool is_of_this_job(const struct net *net, const struct conn *conn)
 {
+    uint64_t job = 0;
+    if (conn->dialled) return true;
+    if (conn->kind != WIRE_HELLO || conn->payload_bytes < 4 + sizeof job) return false;
+    memcpy(&job, conn_payload(conn) + 4, sizeof job); /* lies there in every version */
+    return job == net->options.hello.job;
+}
+
+static void watch_refusals(struct net *net, int64_t now_us)
+{
+    bool others = false;
+    for (uint32_t i = 0; i < net->address_count; i++)
+        others = others || net->address[i].worker != net->options.hello.worker;
+    if (!others) net->refused_us = 0; /* who did not fit is gone */
+    for (uint32_t i = 0; i < net->conn_count; i++)
+        if (net->conn[i]->up) net->refused_us = 0;
+    if (net->refused_us != 0 && now_us - net->refused_us > NET_REFUSED_US)
+        net->options.on_refused(net->options.self, net->refused_why);
+}
+
+static bool refuse(struct net *net, const struct conn *conn, const char *why)
+{
+    if (net->refused_us == 0 && is_of_this_job(net, conn)) {
+        net->refused_us = clock_monotonic_us();
+        snprintf(net->refused_why, sizeof net->refused_why, "it %s", why);
+    }
     if (!net->said_refused)
         log_line(LOG_WARN, "worker", "a peer was refused", "why=\"it %s\"", why);
     net->said_refused = true;
@@ -270,9 +298,9 @@ static bool greet(struct net *net, struct conn *conn)
     char text[512];
     struct wire_hello hello;
     if (!conn_read_hello(conn, &hello) || hello.version != net->options.hello.version)
-        return refuse(net, "speaks another version");
+        return refuse(net, conn, "speaks another version");
     const char *why = refusal(net, conn, &hello, text, sizeof text);
-    if (why != NULL) return refuse(net, why);
+    if (why != NULL) return refuse(net, conn, why);
     conn->hello = hello;
     conn->hello.tensor_marks = NULL; /* lay in the frame */
     conn->greeted = conn->proof_due = true;
@@ -285,7 +313,7 @@ static bool let_in(struct net *net, struct conn *conn)
     struct wire_hello ours = own_hello(net, conn);
     const struct wire_hello *hello = &conn->hello;
     if (!conn_check_proof(conn, net->options.door.token, hello, &ours))
-        return refuse(net, "has another token; SHOAL_TOKEN must be the same");
+        return refuse(net, conn, "has another token; SHOAL_TOKEN must be the same");
     for (uint32_t i = 0; i < net->conn_count; i++) /* it has started anew, or lost the old one */
         if (net->conn[i] != conn && net->conn[i]->worker == hello->worker)
             drop(net, net->conn[i], "reconnected");
@@ -367,6 +395,7 @@ static void tick(struct net *net, int64_t now_us)
             drop(net, net->conn[i], "link");
     if (net->options.wants_to_leave(net->options.self)) member_leave(net->options.member);
     dial_peers(net, now_us);
+    watch_refusals(net, now_us);
 }
 
 /* After a tick and after reading: who has still not been heard of? */

@@ -2,7 +2,8 @@
  *
  * Role       Moves frames between the machine (member.h) and peers. Decides nothing but who is let
  *            in: version, job, token, tensors and identity must agree, else the connection is
- *            closed and said so once.
+ *            closed and said so once. Who has seen nothing but refusals for NET_REFUSED_US is told
+ *            so (on_refused): it belongs to no group, and must not found one beside the others'.
  * Data       Orders and statuses travel on these connections, data on links (net_links.h).
  * Dialling   The higher id dials the lower one; addresses come from the agent's `peers` lines.
  * Threads    net_start() starts the thread; it takes `lock` around every use of the machine, and
@@ -19,6 +20,8 @@
 
 enum { NET_CONNECTIONS_MAX = 2 * GROUP_PEERS_MAX, NET_ADDRESS_BYTES = 64 };
 
+#define NET_REFUSED_US INT64_C(10000000) /* workers of a run that ends may still be listed */
+
 struct net_options {
     struct member *member;
     pthread_mutex_t *lock;
@@ -29,6 +32,7 @@ struct net_options {
     void *self;                                    /* for the hooks */
     void (*on_line)(void *self, const char *line); /* from the agent, without the newline */
     void (*on_agent_gone)(void *self);
+    void (*on_refused)(void *self, const char *why); /* "it has ...": no listed peer fits */
     void (*on_change)(void *self); /* after every round of events: look at the machine */
     bool (*wants_to_leave)(void *self);
     /* A peer's plan is not ours: what differs, to follow "it". */

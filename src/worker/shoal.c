@@ -168,6 +168,20 @@ static void tell_difference(void *self, const struct wire_hello *theirs, char *r
     job_difference(&shoal->job, theirs, ret_text, text_bytes);
 }
 
+/* Those who train already go on without whom they refuse. */
+static void on_refused(void *self, const char *why)
+{
+    struct shoal *shoal = self;
+    if (shoal->failed || shoal->member->self.has_state || shoal->member->founding) return;
+    (void)error_set(&shoal->failure,
+                    "no worker of this job lets this one in: of one of them, %s; this worker ends",
+                    why);
+    fprintf(stderr, "%s\n", shoal->failure.text);
+    shoal->failed = true;
+    (void)pthread_cond_broadcast(&shoal->changed); /* cannot fail */
+    net_interrupt(shoal->net);
+}
+
 static bool wants_to_leave(void *self)
 {
     const struct shoal *shoal = self;
@@ -256,6 +270,7 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
         .on_line = on_line,
         .on_agent_gone = on_agent_gone,
         .on_change = on_change,
+        .on_refused = on_refused,
         .wants_to_leave = wants_to_leave,
         .tell_difference = tell_difference,
     };
@@ -328,7 +343,7 @@ static enum member_want wait_for_work(struct shoal *shoal)
     on_change(shoal);
     if (want == MEMBER_WANT_WAIT && shoal->net != NULL) net_wake(shoal->net);
     shoal->waits_for_work = true;
-    while (want == MEMBER_WANT_WAIT) {
+    while (want == MEMBER_WANT_WAIT && !shoal->failed) {
         ASSERT(shoal->net != NULL || shoal->saver != NULL); /* else nothing could ever come */
         if (shoal->net != NULL)
             net_drive(shoal->net);
@@ -533,6 +548,10 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
     shoal->doing = MEMBER_WANT_WAIT;
     for (;;) {
         enum member_want want = wait_for_work(shoal);
+        if (shoal->failed) {
+            engine_unlock(shoal);
+            return false;
+        }
         if (want == MEMBER_WANT_EXIT_DONE || want == MEMBER_WANT_EXIT_LEFT) {
             shoal->doing = want;
             finish_copies(shoal);

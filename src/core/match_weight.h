@@ -35,7 +35,7 @@ struct match_aim {
 /* For the mean completion time, and for the end of the last of a fixed set of jobs. */
 #define MATCH_AIM_MEAN                                                                             \
     ((struct match_aim){.exponent_milli = -100, .offset_s = 30 * 3600, .age_gain_milli = 300})
-#define MATCH_AIM_LAST ((struct match_aim){.exponent_milli = 1000, .offset_s = 5 * 3600})
+#define MATCH_AIM_LAST ((struct match_aim){.exponent_milli = 700, .offset_s = 5 * 3600})
 
 /* ratio^exponent, MATCH_ONE = 1 on both sides; ratio > 0. */
 int64_t match_power(int64_t ratio, int32_t exponent_milli);

@@ -7,8 +7,11 @@
  * Rows       alloc_pct_mean: devices in use, in % of all, mean over the arrivals at which the devices
  *            asked for so far round to arrived_pct, mean over the seeds. unallocated_gpus: the rest, in
  *            devices. wall_s: one seed, from reading the files to the last pod, mean over the seeds.
+ * Leaving    --departures PERCENT...: a week with lifetimes at that load instead (fgd_week.h); rows hold
+ *            load_pct, alloc_pct_mean, fragment_pct_mean, refused_pct, arrivals.
  */
 #include "base/clock.h"
+#include "fgd_week.h"
 #include "fgd_world.h"
 #include "published.h"
 #include <inttypes.h>
@@ -30,6 +33,10 @@ static struct published_list variant_list = {
 static struct published_list at_list = {.option = "--at",
                                         .word = "PERCENT",
                                         .meaning = "rows at these arrived_pct (90 95 100 110 130)"};
+
+static struct published_list load_list = {.option = "--departures",
+                                          .word = "PERCENT",
+                                          .meaning = "a week in which pods leave, at these loads"};
 
 /* Mean allocation by arrived percent, of one run. */
 struct curve {
@@ -109,6 +116,45 @@ static void report(struct rows *rows, const char *folder, const char *variant,
     }
 }
 
+static void report_week(struct rows *rows, const char *folder, const char *variant,
+                        const struct fgd_policy *policy, const uint64_t *seeds, uint32_t seed_count,
+                        const char *load)
+{
+    struct fgd_week sum = {0};
+    int64_t from_us = clock_monotonic_us();
+    for (uint32_t s = 0; s < seed_count; s++) {
+        struct fgd_world world;
+        fgd_load(&world, folder, variant, seeds[s]);
+        bool told = fgd_week_told(&world);
+        struct fgd_week week = {0};
+        if (told) week = fgd_week_run(&world, policy, strtod(load, NULL));
+        fgd_free(&world);
+        if (!told) return; /* a variant without lifetimes */
+        sum.alloc_pct += week.alloc_pct;
+        sum.fragment_pct += week.fragment_pct;
+        sum.refused_pct += week.refused_pct;
+        sum.arrivals += week.arrivals / seed_count;
+    }
+    rows_text(rows, "variant", variant);
+    rows_text(rows, "policy", policy->name);
+    rows_real(rows, "load_pct", strtod(load, NULL), 0);
+    rows_real(rows, "alloc_pct_mean", sum.alloc_pct / seed_count, 3);
+    rows_real(rows, "fragment_pct_mean", sum.fragment_pct / seed_count, 3);
+    rows_real(rows, "refused_pct", sum.refused_pct / seed_count, 3);
+    rows_integer(rows, "arrivals", sum.arrivals);
+    rows_integer(rows, "seeds", seed_count);
+    rows_real(rows, "wall_s", (double)(clock_monotonic_us() - from_us) / 1e6 / seed_count, 3);
+    rows_end(rows);
+}
+
+static void report_policy(struct rows *rows, const char *folder, const char *variant,
+                          const struct fgd_policy *policy, const uint64_t *seeds, uint32_t count)
+{
+    if (load_list.count == 0) report(rows, folder, variant, policy, seeds, count);
+    for (uint32_t i = 0; i < load_list.count; i++)
+        report_week(rows, folder, variant, policy, seeds, count, load_list.words[i]);
+}
+
 static void set_default(struct published_list *list, const char *const *words, uint32_t count)
 {
     if (list->count > 0) return;
@@ -124,7 +170,7 @@ int main(int argc, char **argv)
             "Packs the pods of Alibaba's GPU trace as FGD's authors did; one row per variant, "
             "policy and point.",
         .example = "bench/fgd --seeds 42..46 --policy shoal fgd bestfit random --json",
-        .lists = {&policy_list, &variant_list, &at_list},
+        .lists = {&policy_list, &variant_list, &at_list, &load_list},
         .seed_last = UINT64_MAX};
     published_parse(&options, argc, argv);
     const char *names[POLICIES];
@@ -144,7 +190,7 @@ int main(int argc, char **argv)
         uint32_t count = seeds_of(&options, folder, variant_list.words[v], seeds);
         for (uint32_t i = 0; i < POLICIES && count > 0; i++)
             if (published_has(&policy_list, policies[i]->name))
-                report(&rows, folder, variant_list.words[v], policies[i], seeds, count);
+                report_policy(&rows, folder, variant_list.words[v], policies[i], seeds, count);
     }
     rows_close(&rows);
     if (rows.count == 0) published_fail("no arrivals of these variants and seeds in %s", folder);

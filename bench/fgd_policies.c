@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum { FORMS_MAX = 1024, NODES_EXTRA = 64 };
-#define WINDOW_S INT64_C(86400) /* planned ahead, with departures */
 
 /* ---- shoal ---- */
 
@@ -70,7 +69,7 @@ static void ours_left(void *context, const struct fgd_world *world, const struct
     struct pack_place mine = ours_place(self, run);
     pack_give(self->pack, &run->form, &mine);
     int64_t lived_s = run->to_s - run->from_s;
-    int64_t ppm = lived_s >= WINDOW_S ? 1000000 : lived_s * 1000000 / WINDOW_S;
+    int64_t ppm = lived_s >= FGD_WINDOW_S ? 1000000 : lived_s * 1000000 / FGD_WINDOW_S;
     pack_left(self->pack, run->ticket, &run->form, (uint32_t)ppm);
 }
 

@@ -10,6 +10,8 @@
 
 #include "core/pack.h"
 
+#define FGD_WINDOW_S INT64_C(86400) /* planned ahead, with departures */
+
 struct fgd_pod {
     struct pack_form form;
     int64_t from_s, to_s; /* of its life; both 0: not told */
@@ -34,6 +36,7 @@ struct fgd_run {
     struct pack_form form;
     struct pack_place place;
     uint32_t ticket;
+    bool placed;
     int64_t from_s, to_s;
 };
 

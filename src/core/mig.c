@@ -1,0 +1,127 @@
+#include "core/mig.h"
+#include "core/assert.h"
+
+#define AT(slice) (1U << (slice))
+
+const struct mig_geometry mig_seven = {
+    .slices = 8,
+    .profile_count = 6,
+    .profiles = {{1, 1, 0x7f},                          /* 1g: 0 .. 6 */
+                 {1, 2, AT(0) | AT(2) | AT(4) | AT(6)}, /* 1g, twice the memory */
+                 {2, 2, AT(0) | AT(2) | AT(4)},         /* 2g */
+                 {3, 4, AT(0) | AT(4)},                 /* 3g */
+                 {4, 4, AT(0)},                         /* 4g */
+                 {7, 8, AT(0)}},                        /* 7g */
+};
+
+const struct mig_geometry mig_four = {
+    .slices = 4,
+    .profile_count = 3,
+    .profiles = {{1, 1, 0x0f}, {2, 2, AT(0) | AT(2)}, {4, 4, AT(0)}},
+};
+
+static uint32_t mask_at(const struct mig_profile *profile, uint32_t start)
+{
+    return (AT(profile->size) - 1) << start;
+}
+
+uint32_t mig_used(const struct mig_geometry *g, const struct mig_gpu *gpu)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < gpu->count; i++)
+        used |= mask_at(&g->profiles[gpu->instances[i].profile], gpu->instances[i].start);
+    return used;
+}
+
+static bool fits_at(const struct mig_profile *profile, uint32_t used, uint32_t start)
+{
+    return (profile->starts >> start & 1) != 0 && (used & mask_at(profile, start)) == 0;
+}
+
+/* Legal starts of one profile are apart by at least its size, so taking each that is free is best.
+ */
+uint32_t mig_most(const struct mig_geometry *g, uint32_t used, uint32_t profile)
+{
+    uint32_t count = 0;
+    for (uint32_t start = 0; start < g->slices; start++) {
+        if (!fits_at(&g->profiles[profile], used, start)) continue;
+        used |= mask_at(&g->profiles[profile], start);
+        count++;
+    }
+    return count;
+}
+
+static uint32_t worth(const struct mig_geometry *g, uint32_t used)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < g->profile_count; i++)
+        sum += mig_most(g, used, i) * g->profiles[i].size;
+    return sum;
+}
+
+uint32_t mig_place(const struct mig_geometry *g, uint32_t used, uint32_t profile)
+{
+    uint32_t best = MIG_SLICES_MAX, best_worth = 0;
+    ASSERT(profile < g->profile_count);
+    for (uint32_t start = 0; start < g->slices; start++) {
+        if (!fits_at(&g->profiles[profile], used, start)) continue;
+        uint32_t left = worth(g, used | mask_at(&g->profiles[profile], start));
+        if (best != MIG_SLICES_MAX && left <= best_worth) continue;
+        best = start;
+        best_worth = left;
+    }
+    return best;
+}
+
+enum mig_answer mig_ask(const struct mig_geometry *g, uint32_t used, uint32_t profile)
+{
+    if (mig_most(g, used, profile) > 0) return MIG_FITS;
+    uint32_t free_slices = 0; /* counted by hand: the builtin may be a call outside */
+    for (uint32_t slice = 0; slice < g->slices; slice++) free_slices += (used >> slice & 1) == 0;
+    return free_slices < g->profiles[profile].size ? MIG_FULL : MIG_CONFLICT;
+}
+
+struct repack {
+    const struct mig_geometry *g;
+    const struct mig_gpu *gpu;
+    struct mig_plan now, best;
+    bool found;
+};
+
+static void try_instance(struct repack *r, uint32_t i, uint32_t used)
+{
+    if (r->found && r->now.moved_slices >= r->best.moved_slices) return;
+    if (i == r->gpu->count) {
+        r->best = r->now;
+        r->found = true;
+        return;
+    }
+    const struct mig_instance *instance = &r->gpu->instances[i];
+    const struct mig_profile *profile = &r->g->profiles[instance->profile];
+    if (fits_at(profile, used, instance->start)) /* stays */
+        try_instance(r, i + 1, used | mask_at(profile, instance->start));
+    if (!instance->movable) return;
+    for (uint32_t start = 0; start < r->g->slices; start++) {
+        if (start == instance->start || !fits_at(profile, used, start)) continue;
+        r->now.moves[r->now.move_count] = (uint8_t)i;
+        r->now.to[r->now.move_count++] = (uint8_t)start;
+        r->now.moved_slices += profile->size;
+        try_instance(r, i + 1, used | mask_at(profile, start));
+        r->now.moved_slices -= profile->size;
+        r->now.move_count--;
+    }
+}
+
+bool mig_repack(const struct mig_geometry *g, const struct mig_gpu *gpu, uint32_t profile,
+                struct mig_plan *ret_plan)
+{
+    struct repack r = {.g = g, .gpu = gpu};
+    ASSERT(gpu->count <= MIG_INSTANCES_MAX);
+    for (uint32_t start = 0; start < g->slices; start++) {
+        if (!fits_at(&g->profiles[profile], 0, start)) continue;
+        r.now = (struct mig_plan){.start = start};
+        try_instance(&r, 0, mask_at(&g->profiles[profile], start));
+    }
+    *ret_plan = r.best;
+    return r.found;
+}

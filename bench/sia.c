@@ -109,7 +109,11 @@ static void run_set(const struct published *options, const struct sia_world *wor
         sia_simulate(world, policy, set, workloads[w], copies, &result);
         add(&totals, &result);
     }
-    if (totals.jobs > 0) print_row(rows, set, policy->name, copies, &totals);
+    if (totals.jobs > 0) {
+        print_row(rows, set, policy->name, copies, &totals);
+    } else {
+        fprintf(stderr, "%s: none of its %u workloads is in --seeds\n", set, count);
+    }
     mem_free(totals.jct_h);
 }
 

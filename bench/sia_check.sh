@@ -3,6 +3,8 @@
 # Gavel on the saturn workloads) within 10 %, and Shoal against Sia in the same simulator.
 set -eu
 program=$1
+SHOAL_DATA=${SHOAL_DATA:-$(cd "$(dirname "$0")/.." && pwd)/../shared/data}
+export SHOAL_DATA
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT INT TERM
 status=0
@@ -26,4 +28,4 @@ awk -F, '
         printf "shoal / sia            %8.3f\n", jct["shoal"] / jct["sia"]
         if (jct["shoal"] >= jct["sia"]) wrong = 1
         exit wrong
-    }' "${SHOAL_DATA:-../shared/data}/sia/published.csv" "$rows"
+    }' "$SHOAL_DATA/sia/published.csv" "$rows"

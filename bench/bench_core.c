@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODELS = 4, REGIONS = 4, NODE_DEVICES = 8, ROUNDS = 200000, RUNS = 3 };
+enum { MODELS = 4, REGIONS = 4, NODE_DEVICES = 8, TENANTS = 10, ROUNDS = 200000, RUNS = 3 };
 
 struct drive {
     pool *p;
@@ -28,6 +28,7 @@ struct drive {
     uint64_t *worker_keys, *worker_ids, *worker_jobs;
     uint32_t key_count, worker_count, worker_max, key_max;
     uint64_t placed;
+    uint32_t projects; /* of ten tenants; 0 = one of nobody's */
 };
 
 static uint32_t draw(struct drive *d, uint32_t end)
@@ -136,6 +137,28 @@ static struct pool_event job_event(uint64_t id, uint32_t min, uint32_t max)
                                                    .kind = JOB_KIND_ELASTIC}};
 }
 
+/* Of one of the projects, so many of each tenant. */
+static struct pool_event project_event(const struct drive *d, uint64_t id)
+{
+    struct pool_event job = job_event(id, 1, 1);
+    if (d->projects == 0) return job;
+    job.u.job_submitted.tenant = 1 + (uint32_t)(id % TENANTS);
+    job.u.job_submitted.project = 1 + (uint32_t)(id % d->projects);
+    return job;
+}
+
+/* Quotas that bind nobody: what is measured is the keeping of accounts and the order by share. */
+static void define_tenants(struct drive *d)
+{
+    for (uint32_t i = 0; i < TENANTS && d->projects > 0; i++)
+        step(d, &(struct pool_event){.kind = POOL_EVENT_ACCOUNT_DEFINED,
+                                     .u.account_defined = {.names = {1 + i},
+                                                           .quota_milli = {1000000000, -1},
+                                                           .borrow_milli = {-1, -1},
+                                                           .lend_milli = {-1, -1},
+                                                           .weight_milli = 1000 + i}});
+}
+
 static struct pool_event worker_event(const struct drive *d, uint32_t at, uint32_t phase)
 {
     return (struct pool_event){.kind = POOL_EVENT_WORKER_REPORTED,
@@ -207,7 +230,7 @@ static double place_all(struct drive *d, uint32_t devices)
     uint64_t before = d->placed, id = 1000;
     int64_t start_us = clock_monotonic_us();
     for (uint32_t i = 0; i < devices; i++) {
-        struct pool_event job = job_event(id++, 1, 1);
+        struct pool_event job = project_event(d, id++);
         step(d, &job);
     }
     settle(d);
@@ -220,7 +243,7 @@ static double replace_some(struct drive *d, uint32_t count)
 {
     uint64_t id = UINT64_C(1) << 40;
     for (uint32_t i = 0; i < count; i++) {
-        struct pool_event job = job_event(id++, 1, 1);
+        struct pool_event job = project_event(d, id++);
         step(d, &job);
     }
     settle(d);
@@ -260,7 +283,7 @@ static double round_p99(struct drive *d, double *times_us)
     return times_us[ROUNDS / 100 * 99];
 }
 
-static void bench_size(const char *size, uint32_t devices)
+static void bench_size(const char *size, uint32_t devices, uint32_t projects)
 {
     double placements[RUNS], replacements[RUNS], rounds[RUNS];
     double *times_us = need(ROUNDS, sizeof times_us[0]);
@@ -276,6 +299,8 @@ static void bench_size(const char *size, uint32_t devices)
                                         .leases_max = nodes * NODE_DEVICES + 100},
                    devices);
         fill_nodes(&d, devices);
+        d.projects = projects;
+        define_tenants(&d);
         placements[run] = place_all(&d, devices);
         rounds[run] = round_p99(&d, times_us);
         replacements[run] = replace_some(&d, devices / 4);
@@ -372,9 +397,10 @@ static bool wanted(int argc, char **argv, const char *size)
 
 int main(int argc, char **argv)
 {
-    if (wanted(argc, argv, "1k")) bench_size("1k", 1000);
-    if (wanted(argc, argv, "10k")) bench_size("10k", 10000);
-    if (wanted(argc, argv, "100k")) bench_size("100k", 100000);
+    if (wanted(argc, argv, "1k")) bench_size("1k", 1000, 0);
+    if (wanted(argc, argv, "10k")) bench_size("10k", 10000, 0);
+    if (wanted(argc, argv, "100k")) bench_size("100k", 100000, 0);
+    if (wanted(argc, argv, "projects")) bench_size("10k.projects_1000", 10000, 1000);
     if (wanted(argc, argv, "1m")) bench_offers("1m", 1000000);
     bench_memory();
     bench_ncu_mix();

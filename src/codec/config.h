@@ -12,6 +12,7 @@
 
 #include "codec/catalog.h"
 #include "codec/ids.h"
+#include "codec/yaml.h"
 #include "core/pool.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
     CONFIG_PROVIDERS_MAX = 16,
     CONFIG_OPTIONS_MAX = 16,
     CONFIG_USE_CASES_MAX = 16,
+    CONFIG_ACCOUNTS_MAX = 512,
     CONFIG_WARNINGS_MAX = 16,
 };
 
@@ -45,15 +47,24 @@ struct config_provider {
     struct config_option options[CONFIG_OPTIONS_MAX]; /* every other key, as text */
 };
 
+/* A tenant, a project of it, or a team of that: `names` below its level are "". */
+struct config_account {
+    char names[3][CONFIG_NAME_BYTES];
+    struct pool_event event; /* ACCOUNT_DEFINED without its names */
+};
+
 struct config {
     char listen[CONFIG_TEXT_BYTES]; /* host:port, "127.0.0.1:7070" by default; port 0 = any */
     char data[CONFIG_TEXT_BYTES];
     char catalog[CONFIG_TEXT_BYTES]; /* "" = only the shipped one */
-    uint32_t pool_count, provider_count;
+    uint32_t pool_count, provider_count, account_count;
     struct config_pool pools[CONFIG_POOLS_MAX];
     struct config_provider providers[CONFIG_PROVIDERS_MAX];
-    struct pool_config pool; /* limits and timing; incarnation is left 0 */
-    uint32_t warning_count;  /* of what is accepted, but hardly meant; more are not kept */
+    struct config_account accounts[CONFIG_ACCOUNTS_MAX]; /* a parent before its children */
+    uint32_t quota_weight_milli[CATALOG_MODELS_MAX]; /* by model; 1000 if nothing else is said */
+    uint64_t quota_cpus;                     /* models of the second kind of quota */
+    struct pool_config pool;                 /* limits and timing; incarnation is left 0 */
+    uint32_t warning_count; /* of what is accepted, but hardly meant; more are not kept */
     struct error warnings[CONFIG_WARNINGS_MAX];
     int64_t lease_us; /* how long agents go on without an answer of the server */
 };
@@ -61,9 +72,12 @@ struct config {
 /* Only the `catalog` key: "" if there is none. Other mistakes are left to config_parse(). */
 bool config_peek_catalog(const char *file, const char *text, size_t bytes,
                          char ret_path[CONFIG_TEXT_BYTES], struct error *ret_error) WARN_UNUSED;
-/* struct config is large (about 170 KiB): allocate it. On failure its content means nothing. */
+/* struct config is large (about 330 KiB): allocate it. On failure its content means nothing. */
 bool config_parse(const struct catalog *catalog, const char *file, const char *text, size_t bytes,
                   struct config *ret_config, struct error *ret_error) WARN_UNUSED;
+
+/* config_tenants.c: `tenants` and `quota`. */
+void config_read_tenants(const struct catalog *catalog, struct config *config, yaml_item *root);
 
 bool config_find_pool(const struct config *config, const char *name, uint32_t *ret_index);
 /* NULL if the provider has no such option. */
@@ -72,6 +86,11 @@ const char *config_option(const struct config_provider *provider, const char *ke
 /* POOL_DEFINED for one pool under number pool_id (0 .. 63); seq and now_us are left 0. */
 void config_pool_event(const struct config_pool *entry, uint32_t pool_id,
                        struct pool_event *ret_event);
+
+/* The definition of the pool itself: no quota, no limits; and what a device of a model counts, false
+ * if that is nothing special. */
+void config_no_account(struct pool_event *ret_event);
+bool config_quota_model(const struct config *config, uint32_t model, struct pool_event *ret_event);
 
 /* `path` as seen from the folder of `file`: ("etc/shoal.yaml", "data") -> "etc/data"; absolute
  * paths stay. false if the result does not fit. */

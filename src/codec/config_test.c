@@ -268,9 +268,54 @@ static void no_allocation_failure_is_lost(void **state)
     }
 }
 
+static void tenants_are_a_tree(void **state)
+{
+    (void)state;
+    expect_good("quota: {weights: {T4: 1.5}, cpus: []}\n"
+                "tenants:\n"
+                "  acme:\n"
+                "    weight: 2\n"
+                "    ncu: 64.5\n"
+                "    borrow: 32\n"
+                "    lend: 16\n"
+                "    limits: {jobs: 1000, workers: 500, usd_per_hour: 12.5,\n"
+                "             submissions_per_minute: 60}\n"
+                "    projects:\n"
+                "      nlp: {ncu: 40, teams: {chat: {ncu: 40}, search: {}}}\n"
+                "      vision: {ncu: 24}\n"
+                "  guests: {}\n");
+    assert_int_equal(config.account_count, 6);
+    const struct config_account *acme = &config.accounts[0], *search = &config.accounts[3];
+    assert_int_equal(acme->event.u.account_defined.quota_milli[0], 64500);
+    assert_int_equal(acme->event.u.account_defined.quota_milli[1], -1);
+    assert_int_equal(acme->event.u.account_defined.borrow_milli[0], 32000);
+    assert_int_equal(acme->event.u.account_defined.lend_milli[0], 16000);
+    assert_int_equal(acme->event.u.account_defined.weight_milli, 2000);
+    assert_int_equal(acme->event.u.account_defined.usd_micros_per_hour_max, 12500000);
+    assert_int_equal(acme->event.u.account_defined.submissions_per_minute_max, 60);
+    assert_string_equal(search->names[0], "acme");
+    assert_string_equal(search->names[1], "nlp");
+    assert_string_equal(search->names[2], "search");
+    assert_int_equal(search->event.u.account_defined.quota_milli[0], -1);
+    struct pool_event event;
+    uint32_t t4;
+    assert_true(catalog_find_model(&catalog, "T4", &t4));
+    assert_true(config_quota_model(&config, t4, &event));
+    assert_int_equal(event.u.quota_model_defined.weight_milli, 1500);
+    assert_false(config_quota_model(&config, t4 + 1, &event));
+    expect_mistake("tenants:\n  acme:\n    ncu: 10\n    projects:\n      a: {ncu: 6}\n"
+                   "      b: {ncu: 5}\n",
+                   "shoal.yaml:3: the parts of \"acme\" add up to more than its \"ncu\"; raise it "
+                   "or lower theirs");
+    expect_mistake("tenants:\n  acme: {lend: 3}\n",
+                   "shoal.yaml:2: \"lend\" limits what is lent of \"ncu\", which is not given");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tenants_are_a_tree),
+
         cmocka_unit_test(everything_is_read),
         cmocka_unit_test(an_empty_file_means_the_defaults),
         cmocka_unit_test(mistakes_say_what_to_do),

@@ -122,6 +122,8 @@ static void walk_account_defined(struct walk *walk, struct pool_event *e)
         walk_i64(walk, &e->u.account_defined.borrow_milli[kind]);
         walk_i64(walk, &e->u.account_defined.lend_milli[kind]);
     }
+    for (uint32_t i = 0; i < QUOTA_PERIODS; i++)
+        walk_i64(walk, &e->u.account_defined.usd_micros_max[i]);
     walk_i64(walk, &e->u.account_defined.usd_micros_per_hour_max);
     walk_u32(walk, &e->u.account_defined.weight_milli);
     walk_u32(walk, &e->u.account_defined.jobs_max);

@@ -254,7 +254,7 @@ static bool account_is_under(const pool *p, uint32_t account, uint32_t above)
 static void check_account(const pool *p, uint32_t slot)
 {
     const struct account *a = &p->accounts[slot];
-    int64_t held_milli[QUOTA_KINDS] = {0}, usd_micros_per_hour = 0;
+    int64_t held_milli[QUOTA_KINDS] = {0}, usd_micros_per_hour = 0, reserved_usd_micros = 0;
     uint32_t workers = 0, jobs = 0;
     for (uint32_t i = 0; i < p->leases_end; i++) {
         const struct lease *l = &p->leases[i];
@@ -262,10 +262,12 @@ static void check_account(const pool *p, uint32_t slot)
         if (!account_is_under(p, p->jobs[l->job].account, slot)) continue;
         held_milli[l->quota_kind] += l->quota_ncu_milli;
         usd_micros_per_hour += l->quota_usd_micros_per_hour;
+        reserved_usd_micros += l->reserved_usd_micros;
         workers++;
     }
     for (uint32_t j = 0; j < p->jobs_end; j++)
         jobs += job_is_live(&p->jobs[j]) && account_is_under(p, p->jobs[j].account, slot);
+    ASSERT(reserved_usd_micros == a->reserved_usd_micros);
     ASSERT(workers == a->workers);
     ASSERT(jobs == a->jobs);
     ASSERT(usd_micros_per_hour == a->usd_micros_per_hour);

@@ -168,6 +168,10 @@ static const char *check_account(const struct pool_event *event)
     if (event->u.account_defined.usd_micros_per_hour_max < 0 ||
         event->u.account_defined.usd_micros_per_hour_max > MONEY_MAX)
         return "account: dollars per hour must be 0 (no limit) or more and at most $1 billion";
+    for (uint32_t i = 0; i < QUOTA_PERIODS; i++)
+        if (event->u.account_defined.usd_micros_max[i] < 0 ||
+            event->u.account_defined.usd_micros_max[i] > MONEY_MAX)
+            return "account: dollars of a day or month must be 0 (no limit) to $1 billion";
     if (event->u.account_defined.weight_milli > WEIGHT_MILLI_MAX)
         return "account: weight is above 1000";
     return event->u.account_defined.submissions_per_minute_max > 1000000

@@ -142,7 +142,7 @@ struct job_terms {
 };
 static_assert(sizeof(struct job_terms) == 88, "terms have no padding");
 
-enum { ACCOUNT_LEVELS = 4, QUOTA_KINDS = 2 }; /* tenant, project, team, user */
+enum { ACCOUNT_LEVELS = 4, QUOTA_KINDS = 2, QUOTA_PERIODS = 2 }; /* tenant, project, team, user */
 
 /* Fixed size, no pointers: journaled, replayed, fuzzed and compared as bytes. */
 struct pool_event {
@@ -224,12 +224,15 @@ struct pool_event {
             struct job_terms terms;
         } terms_defined;
         struct {
-            uint32_t names[ACCOUNT_LEVELS]; /* 0 = this level is left out; all 0: the whole pool */
+            uint32_t
+                names[ACCOUNT_LEVELS]; /* 0 = this level is left out; all 0: the whole pool, and
+                                               what was defined before is forgotten */
             /* By kind of devices (quota.h), in milli-NCU; -1: no quota, borrows and lends all. */
             int64_t quota_milli[QUOTA_KINDS], borrow_milli[QUOTA_KINDS], lend_milli[QUOTA_KINDS];
-            int64_t usd_micros_per_hour_max; /* limits: 0 = none */
-            uint32_t weight_milli;           /* of its share; 0 = 1000 */
-            uint32_t jobs_max, workers_max;  /* alive at once */
+            int64_t usd_micros_max[QUOTA_PERIODS]; /* of a day, of a month, UTC; 0 = none */
+            int64_t usd_micros_per_hour_max;       /* limits: 0 = none */
+            uint32_t weight_milli;                 /* of its share; 0 = 1000 */
+            uint32_t jobs_max, workers_max;        /* alive at once */
             uint32_t submissions_per_minute_max;
         } account_defined;
         struct {

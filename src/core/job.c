@@ -162,11 +162,17 @@ void job_run(pool *p, uint32_t slot, struct pool_output *out)
 {
     struct job *j = &p->jobs[slot];
     if (p->now_us >= j->budget_check_us) {
-        if (job_spent_usd_micros(p, slot) >= j->budget_usd_micros) {
+        if (quota_is_spent(p, slot)) {
+            job_end(p, slot, JOB_FAILED, DECISION_STOP, REASON_ACCOUNT_SPENT, (struct numbers){0},
+                    out);
+            return;
+        }
+        if (j->budget_usd_micros > 0 && job_spent_usd_micros(p, slot) >= j->budget_usd_micros) {
             job_end(p, slot, JOB_FAILED, DECISION_STOP, REASON_BUDGET_SPENT,
                     (struct numbers){.a = j->budget_usd_micros}, out);
             return;
         }
+        if (j->budget_usd_micros == 0) j->budget_check_us = INT64_MAX;
         job_rearm_budget(p, slot);
         if (j->budget_check_us <= p->now_us) j->budget_check_us = p->now_us + 1;
     }

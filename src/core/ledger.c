@@ -4,6 +4,7 @@
 #include "core/node.h"
 #include "core/offer.h"
 #include "core/part.h"
+#include "core/quota.h"
 
 void ledger_open(pool *p, uint32_t node, int64_t up_since_us)
 {
@@ -78,6 +79,7 @@ static void enter_lease(pool *p, const struct node *n, const struct lease *l, in
     entry.device_count = l->device_count;
     entry.usd_micros = amount;
     if (entry.kind == ENTRY_JOB) j->usd_micros = money_add(j->usd_micros, amount);
+    quota_spend(p, (uint32_t)(l - p->leases), amount);
     enter(p, entry, out);
 }
 

@@ -161,6 +161,7 @@ void region_improve(pool *p, uint32_t region_index, uint64_t models)
     p->regions[region_index].improved_mask |= models;
     p->improved_regions[region_index / 64] |= UINT64_C(1) << region_index % 64;
     p->improved = 1;
+    p->supply_changes++;
 }
 
 static uint32_t make(pool *p, const struct pool_event *event)

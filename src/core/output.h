@@ -129,7 +129,9 @@ enum decision_kind {
     X(WAIT_ACCOUNT_BUDGET, "waits: needs $a/h, and $b/h of the limit of its tenant, project or "   \
                            "team are left; starts when their jobs end")                            \
     X(WAIT_WORKERS, "waits: #b more workers are within the limit of its tenant, project or team")  \
-    X(WAIT_SHARE, "waits: no single device has ~a of it and #b MiB free")
+    X(WAIT_SHARE, "waits: no single device has ~a of it and #b MiB free")                          \
+    X(ACCOUNT_SPENT, "ran on beyond what was set aside for it, and the dollars of its tenant, "    \
+                     "project or team are spent for this day or month")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -62,10 +62,10 @@ static uint32_t devices_within(const pool *p, const struct demand *demand)
     return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
-bool demand_limit(const pool *p, struct demand *demand, uint32_t account)
+bool demand_limit(const pool *p, struct demand *demand, uint32_t job)
 {
     if (!p->accounts_defined) return false;
-    struct allowance left = quota_allowance(p, account);
+    struct allowance left = quota_allowance(p, job);
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
         demand->quota_left_milli[kind] = left.ncu_milli[kind];
     demand->workers_left = left.workers;

@@ -74,7 +74,7 @@ struct mix {
 };
 
 /* What the account of its job leaves of it. True: dollars of the account, not the job's, bind it. */
-bool demand_limit(const pool *p, struct demand *demand, uint32_t account);
+bool demand_limit(const pool *p, struct demand *demand, uint32_t job);
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros);
 struct demand demand_of(const struct shape *s, const struct job_terms *terms, uint32_t devices_left,
                         int64_t committed_usd_micros);

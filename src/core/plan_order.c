@@ -50,13 +50,14 @@ static uint64_t hash_of(const struct shape *s)
     hash = table_hash(hash ^ ((uint64_t)s->vram_min_mib << 32 | s->price_threshold_ppm));
     hash = table_hash(
         hash ^ ((uint64_t)s->region << 32 | s->capacity_mask << 16 | s->kind << 8 | s->job_class));
-    if (s->account != ACCOUNT_POOL) hash = table_hash(hash ^ ((uint64_t)s->account << 32));
     return s->terms == TERMS_NONE ? hash : table_hash(hash ^ s->terms);
 }
 
 uint32_t shape_find(const pool *p, struct shape *wanted)
 {
-    wanted->hash = hash_of(wanted);
+    wanted->ask_hash = wanted->hash = hash_of(wanted);
+    if (wanted->account != ACCOUNT_POOL)
+        wanted->hash = table_hash(wanted->hash ^ ((uint64_t)wanted->account << 32));
     uint32_t slot = table_find(&p->shape_table, wanted->hash);
     while (slot != SLOT_NONE && !is_same(&p->shapes[slot], wanted)) /* two shapes, one hash */
         slot = table_find(&p->shape_table, ++wanted->hash);
@@ -92,14 +93,22 @@ uint32_t shape_enter(pool *p, const struct pool_event *event)
     return slot;
 }
 
+static void stop_waiting(pool *p, struct shape *s)
+{
+    if (!s->quota_waits) return;
+    s->quota_waits = 0;
+    if (--p->quota_waiting > 0) return;
+    p->quota_wake_us = 0;
+    quota_retime(p);
+}
+
 void shape_leave(pool *p, uint32_t slot)
 {
     struct shape *s = &p->shapes[slot];
     ASSERT(s->user_count > 0);
     if (--s->user_count > 0) return;
     ASSERT(s->queue.count == 0);
-    if (s->quota_waits) p->quota_waiting--;
-    s->quota_waits = 0;
+    stop_waiting(p, s);
     heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);
     table_remove(&p->shape_table, s->hash);
     list_remove(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
@@ -171,10 +180,7 @@ int64_t plan_key(const pool *p, uint32_t job)
 void shape_wake(pool *p, uint32_t slot)
 {
     struct shape *s = &p->shapes[slot];
-    if (s->quota_waits) {
-        s->quota_waits = 0;
-        p->quota_waiting--;
-    }
+    stop_waiting(p, s);
     int64_t key = s->queue.head == SLOT_NONE ? HEAP_KEY_NEVER : plan_key(p, s->queue.head);
     heap_set(&p->plans, plan_of_shape(p, slot), key);
 }
@@ -185,7 +191,9 @@ void shape_wait_quota(pool *p, uint32_t slot)
     heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);
     if (s->quota_waits) return;
     s->quota_waits = 1;
-    p->quota_waiting++;
+    if (p->quota_waiting++ > 0) return;
+    quota_run(p);
+    p->quota_freed = 0; /* only the timer */
 }
 
 bool shape_is_ahead(pool *p, uint32_t slot)

@@ -208,7 +208,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (missing == 0 && p->now_us < j->quiet_until_us)
         demand.budget_left_usd_micros =
             budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
-    (void)demand_limit(p, &demand, j->account);
+    (void)demand_limit(p, &demand, job);
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);
     demand.node_devices_min = mix.node_devices_min;
@@ -284,15 +284,41 @@ static bool wait_for_account(pool *p, uint32_t shape, const struct demand *deman
     return true;
 }
 
+/* Many accounts ask for the same. Once one of them was told that nothing is to be had, the others
+ * need not look before supply improves: if all has been said to them, and they claim nothing. */
+static bool is_plain(const pool *p, const struct shape *s)
+{
+    const struct job *j = &p->jobs[s->queue.head];
+    return s->devices_min == 1 && j->region_index == SLOT_NONE && j->leases.count == 0;
+}
+
+static bool has_failed(const pool *p, const struct shape *s)
+{
+    return p->failed_hash == s->ask_hash && p->failed_at == p->supply_changes &&
+           p->failed_hash != 0 && is_plain(p, s) &&
+           p->jobs[s->queue.head].wait_reason == REASON_WAIT_CAPACITY;
+}
+
+static void note_failed(pool *p, const struct shape *s, const struct mix *mix)
+{
+    if (!is_plain(p, s) || mix->limited || mix->kept || mix->too_dear_usd_micros != 0) return;
+    p->failed_hash = s->ask_hash;
+    p->failed_at = p->supply_changes;
+}
+
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
 {
     const struct shape *s = &p->shapes[shape];
     uint32_t job = s->queue.head;
     ASSERT(job != SLOT_NONE);
+    if (has_failed(p, s)) {
+        heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
+        return;
+    }
     struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
     struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, held.usd_micros_per_hour);
     demand.job = job;
-    bool account_binds = demand_limit(p, &demand, p->jobs[job].account);
+    bool account_binds = demand_limit(p, &demand, job);
     struct mix mix;
     if (best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
                     &mix)) {
@@ -301,6 +327,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     }
     heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
     if (wait_for_account(p, shape, &demand, &mix, account_binds, out)) return;
+    note_failed(p, s, &mix);
     if (mix.limited) {
         MARK(out, NODE_LIMIT);
         p->starved = 1;

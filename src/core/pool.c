@@ -87,7 +87,8 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     p->accounts = carve(c, p->accounts_max, sizeof p->accounts[0]);
     carve_table(c, &p->account_table, p->accounts_max);
     p->terms = carve(c, (size_t)limits->terms_max + 1, sizeof p->terms[0]);
-    carve_heap(c, &p->timers, nodes + limits->leases_max + limits->offers_max + limits->jobs_max);
+    carve_heap(c, &p->timers,
+               nodes + limits->leases_max + limits->offers_max + limits->jobs_max + 1);
     carve_heap(c, &p->plans, limits->jobs_max * 2);
     carve_table(c, &p->node_table, nodes);
     carve_table(c, &p->job_table, limits->jobs_max);
@@ -167,8 +168,10 @@ static void run_timer(pool *p, struct pool_output *out)
         lease_run(p, id, out);
     else if ((id -= limits->leases_max) < limits->offers_max)
         offer_run(p, id, out);
+    else if ((id -= limits->offers_max) < limits->jobs_max)
+        job_run(p, id, out);
     else
-        job_run(p, id - limits->offers_max, out);
+        quota_run(p);
 }
 
 static bool is_due(const pool *p)
@@ -198,6 +201,7 @@ void pool_step(pool *p, const struct pool_event *event, struct pool_output *out)
         p->now_us = event->now_us;
     else if (event->now_us < p->now_us)
         MARK(out, CLOCK_WENT_BACK);
+    quota_tick(p);
     apply_event(p, event, out);
     work(p, out);
 }

@@ -196,13 +196,133 @@ static void add_held(pool *p, uint32_t account, const struct lease *l, int64_t s
 {
     for (uint32_t at = account; at != SLOT_NONE; at = p->accounts[at].parent) {
         struct account *a = &p->accounts[at];
-        a->average = average_now(p, a);
-        a->average_us = p->now_us;
+        if (p->accounts_defined && a->average_us != p->now_us) {
+            a->average = average_now(p, a);
+            a->average_us = p->now_us;
+        }
         a->held_milli[l->quota_kind] += sign * l->quota_ncu_milli;
         a->usd_micros_per_hour += sign * l->quota_usd_micros_per_hour;
         a->workers += (uint32_t)sign;
     }
     add_used(p, account, l->quota_kind, sign * l->quota_ncu_milli);
+}
+
+#define DAY_US         INT64_C(86400000000)
+#define RUN_US_UNKNOWN HOUR_US /* set aside for a job that declares no run time */
+#define RUN_US_MIN     INT64_C(60000000)
+
+/* Days, and months of the proleptic Gregorian calendar, since 1970-01-01 UTC. The year is counted
+ * from March, so that the odd day comes last: 153 days are five months from there. */
+static int64_t period_of(uint32_t period, int64_t now_us)
+{
+    int64_t days = now_us / DAY_US;
+    if (period == 0) return days;
+    int64_t since = days + 719468, era = since / 146097, of_era = since % 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+    int64_t month = (5 * of_year + 2) / 153; /* 0 = March */
+    return (era * 400 + year) * 12 + month;
+}
+
+void quota_tick(pool *p)
+{
+    if (p->now_us < p->period_end_us) return;
+    for (uint32_t i = 0; i < QUOTA_PERIODS; i++) p->period_now[i] = period_of(i, p->now_us);
+    p->period_end_us = (p->now_us / DAY_US + 1) * DAY_US;
+}
+
+static int64_t spent(const pool *p, const struct account *a, uint32_t period)
+{
+    return a->period[period] == p->period_now[period] ? a->spent_usd_micros[period] : 0;
+}
+
+static int64_t run_left_us(const pool *p, const struct job *j)
+{
+    const struct job_terms *terms =
+        j->shape == SLOT_NONE ? NULL : terms_of(p, &p->shapes[j->shape]);
+    if (terms == NULL || terms->run_us <= 0) return RUN_US_UNKNOWN;
+    int64_t left_us = terms->run_us - (j->started_us == 0 ? 0 : p->now_us - j->started_us);
+    if (left_us > TIME_US_MAX) left_us = TIME_US_MAX;
+    return left_us > RUN_US_MIN ? left_us : RUN_US_MIN;
+}
+
+/* Rounded up; saturates far above any limit. */
+static int64_t price_of_run(int64_t usd_micros_per_hour, int64_t run_us)
+{
+    struct meter meter = {0};
+    money_meter_add(&meter, usd_micros_per_hour, run_us);
+    return meter.usd_micros + (meter.remainder != 0);
+}
+
+static void add_reserved(pool *p, uint32_t lease, int64_t usd_micros)
+{
+    struct lease *l = &p->leases[lease];
+    l->reserved_usd_micros += usd_micros;
+    for (uint32_t at = p->jobs[l->job].account; at != SLOT_NONE; at = p->accounts[at].parent)
+        p->accounts[at].reserved_usd_micros += usd_micros;
+}
+
+void quota_spend(pool *p, uint32_t lease, int64_t usd_micros)
+{
+    struct lease *l = &p->leases[lease];
+    struct job *j = &p->jobs[l->job];
+    for (uint32_t at = j->account; at != SLOT_NONE; at = p->accounts[at].parent) {
+        struct account *a = &p->accounts[at];
+        for (uint32_t i = 0; i < QUOTA_PERIODS; i++) {
+            a->spent_usd_micros[i] = money_add(spent(p, a, i), usd_micros);
+            a->period[i] = p->period_now[i];
+        }
+    }
+    add_reserved(p, lease, -least(usd_micros, l->reserved_usd_micros));
+    if (!job_is_bound(j) || !quota_is_spent(p, l->job)) return;
+    j->budget_check_us = p->now_us;
+    heap_set(&p->timers, timer_of_job(p, l->job), j->budget_check_us);
+}
+
+static int64_t period_left(const pool *p, const struct account *a)
+{
+    int64_t left = INT64_MAX;
+    for (uint32_t i = 0; i < QUOTA_PERIODS; i++)
+        if (a->usd_micros_max[i] > 0)
+            left = least(left, a->usd_micros_max[i] - spent(p, a, i) - a->reserved_usd_micros);
+    return left;
+}
+
+bool quota_is_spent(const pool *p, uint32_t job)
+{
+    const struct job *j = &p->jobs[job];
+    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
+        if (p->leases[l].reserved_usd_micros > 0) return false;
+    for (uint32_t at = j->account; at != SLOT_NONE; at = p->accounts[at].parent)
+        if (period_left(p, &p->accounts[at]) <= 0) return true;
+    return false;
+}
+
+/* The most per hour that what is left lasts the run; INT64_MAX: no limit. */
+static int64_t rate_within(int64_t left, int64_t run_us)
+{
+    if (left == INT64_MAX) return INT64_MAX;
+    if (left <= 0) return 0;
+    int64_t whole = left / run_us, rest = left % run_us;
+    if (whole >= PRICE_MAX) return INT64_MAX / 2; /* beyond any job */
+    while (rest >= INT64_MAX / HOUR_US) { /* the product would not fit: never too much is allowed */
+        rest /= 2;
+        run_us = run_us / 2 + 1;
+    }
+    return whole * HOUR_US + rest * HOUR_US / run_us;
+}
+
+void quota_retime(pool *p)
+{
+    heap_set(&p->timers, timer_of_quota(p),
+             p->quota_wake_us == 0 ? HEAP_KEY_NEVER : p->quota_wake_us);
+}
+
+void quota_run(pool *p)
+{
+    p->quota_wake_us = (p->now_us / DAY_US + 1) * DAY_US;
+    p->quota_freed = 1;
+    quota_retime(p);
 }
 
 void quota_take(pool *p, uint32_t lease)
@@ -216,6 +336,8 @@ void quota_take(pool *p, uint32_t lease)
     l->quota_usd_micros_per_hour = money_share_ceil(o->usd_micros_per_hour, l->paid_milli,
                                                     p->nodes[l->node].device_count * 1000);
     add_held(p, p->jobs[l->job].account, l, 1);
+    add_reserved(p, lease,
+                 price_of_run(l->quota_usd_micros_per_hour, run_left_us(p, &p->jobs[l->job])));
 }
 
 void quota_give(pool *p, uint32_t lease)
@@ -223,12 +345,15 @@ void quota_give(pool *p, uint32_t lease)
     struct lease *l = &p->leases[lease];
     if (!l->quota_counted) return;
     add_held(p, p->jobs[l->job].account, l, -1);
+    add_reserved(p, lease, -l->reserved_usd_micros);
     l->quota_counted = 0;
     p->quota_freed = 1;
 }
 
-struct allowance quota_allowance(const pool *p, uint32_t account)
+struct allowance quota_allowance(const pool *p, uint32_t job)
 {
+    uint32_t account = p->jobs[job].account;
+    int64_t run_us = run_left_us(p, &p->jobs[job]);
     struct allowance left = {.usd_micros_per_hour = INT64_MAX, .workers = UINT32_MAX};
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
         left.ncu_milli[kind] = quota_available(p, account, kind);
@@ -238,6 +363,8 @@ struct allowance quota_allowance(const pool *p, uint32_t account)
             left.usd_micros_per_hour =
                 least(left.usd_micros_per_hour,
                       positive(a->usd_micros_per_hour_max - a->usd_micros_per_hour));
+        left.usd_micros_per_hour =
+            least(left.usd_micros_per_hour, rate_within(period_left(p, a), run_us));
         if (a->workers_max == 0) continue;
         uint32_t workers = a->workers < a->workers_max ? a->workers_max - a->workers : 0;
         if (workers < left.workers) left.workers = workers;
@@ -331,6 +458,32 @@ int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uin
 
 /* ---- definitions ---- */
 
+/* The definition of the pool begins them anew: accounts that are defined no more limit nobody. */
+static void forget_definitions(pool *p)
+{
+    p->accounts_defined = 0;
+    for (uint32_t i = 0; i < p->accounts_end; i++) {
+        struct account *a = &p->accounts[i];
+        for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+            a->quota_milli[kind] = a->borrow_milli[kind] = a->lend_milli[kind] = -1;
+        a->weight_milli = 1000;
+        a->usd_micros_per_hour_max = 0;
+        for (uint32_t k = 0; k < QUOTA_PERIODS; k++) a->usd_micros_max[k] = 0;
+        a->jobs_max = a->workers_max = a->submissions_per_minute_max = 0;
+    }
+    for (uint32_t i = 0; i < MODELS_MAX; i++) {
+        p->quota_kind[i] = 0;
+        p->quota_weight_milli[i] = 1000;
+    }
+}
+
+static bool limits_anything(const struct account *a)
+{
+    return a->quota_milli[0] >= 0 || a->quota_milli[1] >= 0 || a->usd_micros_per_hour_max > 0 ||
+           a->usd_micros_max[0] > 0 || a->usd_micros_max[1] > 0 || a->jobs_max > 0 ||
+           a->workers_max > 0 || a->submissions_per_minute_max > 0;
+}
+
 void quota_define(pool *p, const struct pool_event *event, struct pool_output *out)
 {
     uint32_t slot = find_or_make(p, event->u.account_defined.names, out);
@@ -338,6 +491,7 @@ void quota_define(pool *p, const struct pool_event *event, struct pool_output *o
     uint32_t deepest = 0;
     for (uint32_t level = 0; level < ACCOUNT_LEVELS; level++)
         if (names[level] != 0) deepest = level + 1;
+    if (deepest == 0) forget_definitions(p);
     struct account *a = &p->accounts[slot];
     if (a->level != deepest) return; /* no room for it: find_or_make() has marked it */
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
@@ -348,10 +502,12 @@ void quota_define(pool *p, const struct pool_event *event, struct pool_output *o
     a->weight_milli =
         event->u.account_defined.weight_milli != 0 ? event->u.account_defined.weight_milli : 1000;
     a->usd_micros_per_hour_max = event->u.account_defined.usd_micros_per_hour_max;
+    for (uint32_t i = 0; i < QUOTA_PERIODS; i++)
+        a->usd_micros_max[i] = event->u.account_defined.usd_micros_max[i];
     a->jobs_max = event->u.account_defined.jobs_max;
     a->workers_max = event->u.account_defined.workers_max;
     a->submissions_per_minute_max = event->u.account_defined.submissions_per_minute_max;
-    p->accounts_defined = 1;
+    p->accounts_defined |= deepest != 0 || limits_anything(a);
     retotal(p);
     p->quota_freed = 1;
 }

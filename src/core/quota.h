@@ -17,6 +17,12 @@
  *            the algebra of hierarchical cohorts; quota_test.c holds it against the definition.
  * Share      (held now + average held, halved every half-life) / weight, in milli-NCU: who has least
  *            goes first. The average makes up for yesterday, what is held keeps one round fair.
+ * Money      Dollars of a day and a month: the price of a lease for the run time its job declares (an
+ *            hour if it declares none) is set aside in all its accounts when it is made, so no two
+ *            can spend the same dollar. What is left, divided by the run time, is the most a job may
+ *            cost per hour: so a cheaper kind of capacity is taken where a dearer one does not fit.
+ *            A job that runs on beyond what it declared spends what others left, and is stopped when
+ *            that is gone: at most ENTRY_US_MAX and one drain late.
  * Limits     Jobs alive, workers, dollars per hour (at the prices of purchase), submissions a minute:
  *            refused at the door or waited for, with the number, and when it will work again.
  * Errors     None: a definition out of order (no parent yet) makes the parent.
@@ -53,7 +59,15 @@ void quota_leave(pool *p, uint32_t account); /* it ended */
 void quota_take(pool *p, uint32_t lease); /* it holds devices from now on */
 void quota_give(pool *p, uint32_t lease); /* it does not any more */
 
-struct allowance quota_allowance(const pool *p, uint32_t account);
+/* `job` may be one that is not placed yet. */
+struct allowance quota_allowance(const pool *p, uint32_t job);
+/* A lease has cost `usd_micros` more: out of what was set aside for it first. */
+void quota_spend(pool *p, uint32_t lease, int64_t usd_micros);
+/* It has used up what was set aside, and its account's dollars of the day or month are gone. */
+bool quota_is_spent(const pool *p, uint32_t job);
+void quota_tick(pool *p); /* time has passed */
+void quota_retime(pool *p);
+void quota_run(pool *p); /* its timer: a new day */
 /* Milli-NCU that one device of a model counts in quotas. */
 int64_t quota_ncu_milli(const pool *p, uint32_t model);
 int64_t quota_available(const pool *p, uint32_t account, uint32_t kind); /* INT64_MAX: no limit */

@@ -218,6 +218,68 @@ static void dollars_and_workers_of_a_tenant_bind(void **state)
     bench_close(&b);
 }
 
+/* D15: $100 a day, $96 spent; an hour on demand would be $6, on spot $3.5. */
+static void a_day_has_its_dollars(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, NULL);
+    b.now_us = 100 * INT64_C(86400000000);
+    bench_model(&b, 0, 1000, 16, 1);
+    struct pool_event event = account_event(1, 1, -1);
+    event.u.account_defined.usd_micros_max[0] = 100 * USD;
+    bench_step(&b, event);
+    b.p->accounts[account_of(&b, 1, 1)].spent_usd_micros[0] = 96 * USD;
+    b.p->accounts[account_of(&b, 1, 1)].period[0] = 100;
+    struct test_offer offer = {.id = 1,
+                               .region = 1,
+                               .capacity = CAPACITY_ON_DEMAND,
+                               .devices = 1,
+                               .stock = 9,
+                               .price = 6 * USD,
+                               .on_demand = 6 * USD};
+    bench_offer(&b, offer);
+    submit(&b, 1, 1, 1, 1, 1, 1);
+    struct job_view view;
+    assert_true(pool_job_find(b.p, 1, &view));
+    assert_int_equal(view.last_reason, REASON_WAIT_ACCOUNT_BUDGET);
+    assert_int_equal(view.last_a, 6 * USD);
+    assert_int_equal(view.last_b, 4 * USD);
+    offer = (struct test_offer){.id = 2,
+                                .region = 1,
+                                .capacity = CAPACITY_SPOT,
+                                .devices = 1,
+                                .stock = 9,
+                                .price = 35 * USD / 10,
+                                .on_demand = 6 * USD};
+    bench_offer(&b, offer);
+    while (pool_next_wake_us(b.p) <= b.now_us) bench_tick(&b);
+    assert_int_equal(devices_of(&b, 1), 1);
+    submit(&b, 2, 1, 1, 1, 1, 1); /* at the same instant: the half dollar left is not enough */
+    assert_int_equal(devices_of(&b, 2), 0);
+    const struct account *a = &b.p->accounts[account_of(&b, 1, 1)];
+    assert_int_equal(a->reserved_usd_micros, 35 * USD / 10);
+    bench_raise(&b);
+    bench_live(&b, 1800 * SECOND_US); /* half an hour later half of it is spent, the sum the same */
+    assert_in_range(a->spent_usd_micros[0] + a->reserved_usd_micros, 995 * USD / 10,
+                    995 * USD / 10 + 1);
+    assert_in_range(a->reserved_usd_micros, 1, 2 * USD);
+    /* Beyond its hour it lives on what is left, then it is stopped. */
+    struct lease_view lease;
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    for (uint32_t i = 0; i < 60 && bench_job_state(&b, 1) != JOB_FAILED; i++)
+        bench_live(&b, 60 * SECOND_US);
+    assert_int_equal(bench_job_state(&b, 1), JOB_FAILED);
+    assert_int_equal(b.said[DECISION_STOP][REASON_ACCOUNT_SPENT], 1);
+    bench_worker(&b, lease.node_key, 1, lease.worker_id, WORKER_PHASE_STOPPED, 0);
+    bench_node(&b, lease.node_key, NODE_PHASE_GONE);
+    assert_in_range(a->spent_usd_micros[0], 100 * USD, 100 * USD + 35 * USD / 10 / 30);
+    assert_int_equal(devices_of(&b, 2), 0);
+    bench_live(&b, 101 * INT64_C(86400000000) - b.now_us + SECOND_US);
+    assert_int_equal(devices_of(&b, 2), 1); /* a new day */
+    bench_close(&b);
+}
+
 /* ---- the algebra against its definition ---- */
 
 enum { NODES = 24 };
@@ -370,6 +432,7 @@ int main(void)
                                        cmocka_unit_test(the_lowest_share_goes_first),
                                        cmocka_unit_test(doors_close_with_a_number_and_a_time),
                                        cmocka_unit_test(dollars_and_workers_of_a_tenant_bind),
+                                       cmocka_unit_test(a_day_has_its_dollars),
                                        cmocka_unit_test(available_is_what_the_definition_says),
                                        cmocka_unit_test(averages_forget_by_half)};
     return cmocka_run_group_tests(tests, NULL, NULL);

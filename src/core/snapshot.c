@@ -129,10 +129,10 @@ static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct market) == 104, "walk the new field of market");
 static_assert(sizeof(struct offer) == 184, "walk the new field of offer");
 static_assert(sizeof(struct node) == 240, "walk the new field of node");
-static_assert(sizeof(struct lease) == 136, "walk the new field of lease");
+static_assert(sizeof(struct lease) == 144, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
-static_assert(sizeof(struct shape) == 120, "walk the new field of shape");
-static_assert(sizeof(struct account) == 216, "walk the new field of account");
+static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
+static_assert(sizeof(struct account) == 272, "walk the new field of account");
 static_assert(sizeof(struct job) == 280, "walk the new field of job");
 
 static void walk_account(struct walk *w, pool *p, struct account *a)
@@ -152,6 +152,12 @@ static void walk_account(struct walk *w, pool *p, struct account *a)
     walk_i64(w, &a->average_us);
     walk_i64(w, &a->usd_micros_per_hour);
     walk_i64(w, &a->usd_micros_per_hour_max);
+    for (uint32_t i = 0; i < QUOTA_PERIODS; i++) {
+        walk_i64(w, &a->usd_micros_max[i]);
+        walk_i64(w, &a->spent_usd_micros[i]);
+        walk_i64(w, &a->period[i]);
+    }
+    walk_i64(w, &a->reserved_usd_micros);
     walk_i64(w, &a->paced_us);
     walk_slot(w, &a->parent, p->accounts_end);
     walk_u32(w, &a->name);
@@ -169,6 +175,7 @@ static void walk_quotas(struct walk *w, pool *p)
     walk_u32(w, &p->accounts_defined);
     walk_u32(w, &p->quota_freed);
     walk_u32(w, &p->quota_waiting);
+    walk_i64(w, &p->quota_wake_us);
     for (uint32_t i = 0; i < p->config.limits.models_max; i++) {
         walk_u32(w, &p->quota_kind[i]);
         walk_u32(w, &p->quota_weight_milli[i]);
@@ -315,6 +322,7 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_link(w, &l->node_link, p->leases_end);
     walk_i64(w, &l->quota_ncu_milli);
     walk_i64(w, &l->quota_usd_micros_per_hour);
+    walk_i64(w, &l->reserved_usd_micros);
     walk_u32(w, &l->quota_kind);
     walk_u32(w, &l->quota_counted);
     if (l->quota_kind >= QUOTA_KINDS) w->bad = true;
@@ -339,6 +347,7 @@ static void walk_shape(struct walk *w, pool *p, struct shape *s)
     walk_u32(w, &s->user_count);
     walk_index(w, &s->terms, p->terms_end);
     walk_index(w, &s->account, p->accounts_end);
+    walk_u64(w, &s->ask_hash);
     walk_u32(w, &s->quota_waits);
     walk_list(w, &s->queue, p->jobs_end);
     walk_link(w, &s->shapes_link, p->shapes_end);
@@ -555,6 +564,8 @@ static void rebuild(pool *p)
         table_insert(&p->node_table, p->nodes[i].node_key, i);
         node_retime(p, i);
     }
+    quota_tick(p);
+    quota_retime(p);
     for (uint32_t i = ACCOUNT_POOL + 1; i < p->accounts_end; i++)
         table_insert(&p->account_table, (uint64_t)p->accounts[i].parent << 32 | p->accounts[i].name,
                      i);

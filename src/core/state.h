@@ -121,6 +121,7 @@ struct lease {
     struct link job_link, node_link;
     /* What it counts for its job's account, as of its purchase. */
     int64_t quota_ncu_milli, quota_usd_micros_per_hour;
+    int64_t reserved_usd_micros; /* set aside for it in its accounts */
     uint32_t quota_kind, quota_counted;
 };
 
@@ -145,6 +146,10 @@ struct account {
     int64_t held_milli[QUOTA_KINDS];  /* and by all below it too */
     int64_t average, average_us;      /* of what is held, share.h; as of average_us */
     int64_t usd_micros_per_hour, usd_micros_per_hour_max;
+    /* Dollars of a day and a month: the limit, what was spent in `period` (a number of days, of
+     * months), and what is set aside for running jobs. */
+    int64_t usd_micros_max[QUOTA_PERIODS], spent_usd_micros[QUOTA_PERIODS], period[QUOTA_PERIODS];
+    int64_t reserved_usd_micros;
     int64_t paced_us;                /* when its submissions would be due one by one */
     uint32_t has_quota[QUOTA_KINDS]; /* or somebody below it */
     uint32_t parent, name, level, weight_milli;
@@ -163,6 +168,7 @@ struct shape {
     uint32_t terms;         /* slot; SLOT_NONE only while judged: its terms are not known */
     uint32_t account;       /* whose jobs; the pool's while nobody has quota, limits or a weight */
     uint32_t user_count;    /* live jobs; 0 = free slot */
+    uint64_t ask_hash;      /* of what it asks for, whoever asks */
     uint32_t quota_waits, reserved; /* sleeps until quota is freed */
     struct list queue;              /* queued jobs, oldest first */
     struct link shapes_link;
@@ -193,6 +199,11 @@ struct pool {
     uint64_t last_seq, next_key, next_worker;
     int64_t now_us;
     int64_t usd_micros_jobs, usd_micros_overhead, usd_micros_idle, usd_micros_adjustment;
+    int64_t period_now[QUOTA_PERIODS],
+        period_end_us; /* from now_us: the day, the month (quota.c) */
+    uint64_t failed_hash, supply_changes,
+        failed_at;         /* plan_place.c: an ask no supply was found for */
+    int64_t quota_wake_us; /* shapes that wait for quota look again at midnight; 0 = none waits */
     int64_t usd_micros_forgotten; /* of jobs that left the table */
     uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end;
     uint32_t node_slots, node_count, markets_end, starved, improved;
@@ -243,6 +254,11 @@ static inline uint32_t timer_of_offer(const pool *p, uint32_t slot)
 static inline uint32_t timer_of_job(const pool *p, uint32_t slot)
 {
     return p->node_slots + p->config.limits.leases_max + p->config.limits.offers_max + slot;
+}
+
+static inline uint32_t timer_of_quota(const pool *p)
+{
+    return timer_of_job(p, p->config.limits.jobs_max);
 }
 
 static inline struct market *market_of(const pool *p, uint32_t region_index, uint32_t model)

@@ -139,6 +139,28 @@ static bool open_pool(struct server *s, struct error *ret_error)
     return true;
 }
 
+/* Tenants, projects, teams; the pool's own definition first, which forgets the old ones. */
+static const char *push_accounts(struct server *s)
+{
+    static const enum id_kind kinds[] = {ID_TENANT, ID_PROJECT, ID_TEAM};
+    struct pool_event event;
+    config_no_account(&event);
+    const char *trouble = pump_push(s->pump, &event);
+    for (uint32_t i = 0; trouble == NULL && i < s->catalog->model_count; i++)
+        if (config_quota_model(s->config, i, &event)) trouble = pump_push(s->pump, &event);
+    for (uint32_t i = 0; trouble == NULL && i < s->config->account_count; i++) {
+        const struct config_account *entry = &s->config->accounts[i];
+        event = entry->event;
+        for (uint32_t level = 0; level < 3; level++)
+            if (entry->names[level][0] != '\0' &&
+                !names_id(s->names, kinds[level], entry->names[level],
+                          &event.u.account_defined.names[level]))
+                return "too many names of tenants, projects and teams in the life of this journal";
+        trouble = pump_push(s->pump, &event);
+    }
+    return trouble;
+}
+
 /* What the core must hear first: that it was away, and what the files say now. */
 static bool push_definitions(struct server *s, struct error *ret_error)
 {
@@ -159,6 +181,7 @@ static bool push_definitions(struct server *s, struct error *ret_error)
         config_pool_event(entry, id, &event);
         trouble = pump_push(s->pump, &event);
     }
+    if (trouble == NULL) trouble = push_accounts(s);
     return trouble == NULL || error_set(ret_error, "%s: %s", s->config_file, trouble);
 }
 

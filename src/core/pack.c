@@ -363,7 +363,7 @@ static const uint8_t *prices_of(const struct pack *pack, const struct pack_form 
     return NULL;
 }
 
-uint32_t pack_price_on(const struct pack *pack, const struct pack_form *form, uint32_t model)
+static uint32_t price_on(const struct pack *pack, const struct pack_form *form, uint32_t model)
 {
     const uint8_t *prices = prices_of(pack, form);
     return prices != NULL ? prices[model] : 0;
@@ -377,7 +377,7 @@ bool pack_score(const struct pack *pack, uint32_t node, const struct pack_form *
     int32_t score = plain_score(pack, n, form, &ret_place->devices);
     if (score == SCORE_NONE) return false;
     ret_place->node = node;
-    ret_place->score = score - (int32_t)pack_price_on(pack, form, n->model);
+    ret_place->score = score - (int32_t)price_on(pack, form, n->model);
     return true;
 }
 
@@ -488,13 +488,5 @@ uint64_t pack_capacity_milli(const struct pack *pack)
     uint64_t sum = 0;
     for (uint32_t model = 0; model < PACK_MODELS_MAX; model++)
         sum += pack->price.capacity_milli[model];
-    return sum;
-}
-
-uint64_t pack_measure_sum(const struct pack *pack)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < pack->places; i++)
-        if (pack->nodes[i].used != 0) sum += (uint64_t)pack->nodes[i].measure;
     return sum;
 }

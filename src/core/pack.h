@@ -77,11 +77,8 @@ bool pack_score(const struct pack *pack, uint32_t node, const struct pack_form *
                 struct pack_place *ret_place);
 void pack_take(struct pack *pack, const struct pack_form *form, const struct pack_place *place);
 void pack_give(struct pack *pack, const struct pack_form *form, const struct pack_place *place);
-/* What `form` pays on a model now. */
-uint32_t pack_price_on(const struct pack *pack, const struct pack_form *form, uint32_t model);
 /* Free and all devices of the nodes, in milli. */
 uint64_t pack_free_milli(const struct pack *pack);
 uint64_t pack_capacity_milli(const struct pack *pack);
-uint64_t pack_measure_sum(const struct pack *pack); /* of all nodes: for reports, walks them */
 
 #endif

@@ -21,7 +21,7 @@ struct words {
 WORDS(event_kinds, POOL_EVENT_KIND_END, NULL, "tick", "restarted", "model_defined", "pool_defined",
       "offer_changed", "job_submitted", "job_cancelled", "node_observed", "agent_reported",
       "worker_reported", "ckpt_durable", "node_drain_asked", "worker_stalled", "terms_defined",
-      "account_defined", "quota_model_defined");
+      "account_defined", "quota_model_defined", "class_defined");
 WORDS(capacities, CAPACITY_KIND_END, NULL, "owned", "reserved", "on_demand", "spot");
 WORDS(node_phases, NODE_PHASE_END, NULL, "absent", "pending", "up", "gone", "refused");
 WORDS(node_reasons, NODE_REASON_END, "none", "stockout", "quota", "preempted", "crashed",
@@ -34,7 +34,7 @@ WORDS(job_classes, JOB_CLASS_END, "P0", "P1", "P2", "P3");
 WORDS(command_kinds, POOL_COMMAND_KIND_END, NULL, "ensure_node", "release_node", "observe_node",
       "ensure_worker", "stop_worker");
 WORDS(decision_kinds, DECISION_KIND_END, NULL, "admit", "refuse", "wait", "buy", "place", "drain",
-      "release", "lost", "stop", "finish", "stall");
+      "release", "lost", "stop", "finish", "stall", "preempt");
 WORDS(entry_kinds, ENTRY_KIND_END, NULL, "job", "overhead", "idle", "adjustment");
 WORDS(job_states, JOB_STATE_END, NULL, "queued", "starting", "running", "done", "failed",
       "cancelled", "refused");

@@ -206,6 +206,16 @@ static void walk_terms_defined(struct walk *walk, struct pool_event *e)
     for (uint32_t i = 0; i < 2; i++) walk_u64(walk, &t->reserved[i]);
 }
 
+static void walk_class_defined(struct walk *walk, struct pool_event *e)
+{
+    walk_u32(walk, &e->u.class_defined.job_class);
+    walk_u32(walk, &e->u.class_defined.reserved_ppm);
+    walk_u32(walk, &e->u.class_defined.burst_ppm);
+    walk_u32(walk, &e->u.class_defined.may_preempt_mask);
+    walk_u32(walk, &e->u.class_defined.preemptible);
+    walk_u32(walk, &e->u.class_defined.queues);
+}
+
 /* false: no such kind */
 static bool walk_body(struct walk *walk, struct pool_event *e)
 {
@@ -229,6 +239,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_TERMS_DEFINED: walk_terms_defined(walk, e); return true;
     case POOL_EVENT_ACCOUNT_DEFINED: walk_account_defined(walk, e); return true;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: walk_quota_model(walk, e); return true;
+    case POOL_EVENT_CLASS_DEFINED: walk_class_defined(walk, e); return true;
     case POOL_EVENT_KIND_END: return false;
     }
     return false;

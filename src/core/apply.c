@@ -1,6 +1,7 @@
 #include "core/apply.h"
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/class.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
@@ -310,7 +311,9 @@ static void checkpoint(pool *p, const struct pool_event *event)
     uint32_t slot = table_find(&p->job_table, event->u.ckpt_durable.job_id);
     if (slot == SLOT_NONE) return;
     struct job *j = &p->jobs[slot];
-    if (event->u.ckpt_durable.step > j->ckpt_step) j->ckpt_step = event->u.ckpt_durable.step;
+    if (event->u.ckpt_durable.step <= j->ckpt_step) return;
+    j->ckpt_step = event->u.ckpt_durable.step;
+    j->ckpt_us = p->now_us;
 }
 
 static void drain_asked(pool *p, const struct pool_event *event, struct pool_output *out)
@@ -360,6 +363,10 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     switch ((enum pool_event_kind)event->kind) {
     case POOL_EVENT_TICK: return;
     case POOL_EVENT_RESTARTED: restarted(p); return;
+    case POOL_EVENT_CLASS_DEFINED:
+        class_define(p, event);
+        plan_class_changed(p);
+        return;
     case POOL_EVENT_MODEL_DEFINED: define_model(p, event, out); return;
     case POOL_EVENT_POOL_DEFINED: define_pool(p, event, out); return;
     case POOL_EVENT_OFFER_CHANGED: offer_change(p, event, out); return;

@@ -83,6 +83,51 @@ static void check_node(const pool *p, uint32_t slot)
     if (n->billing) ASSERT(n->settled_us <= p->now_us);
 }
 
+/* What a node has promised to one job, and what that job counts on. */
+static void check_promises(const pool *p)
+{
+    uint32_t reservations = 0;
+    for (uint32_t slot = 0; slot < p->jobs_end; slot++) {
+        const struct job *j = &p->jobs[slot];
+        uint32_t promised = 0;
+        check_list(&j->promises, CHAIN(p->nodes, promise_link));
+        for (uint32_t n = j->promises.head; n != SLOT_NONE; n = p->nodes[n].promise_link.next) {
+            ASSERT(p->nodes[n].promise_job == slot);
+            ASSERT(p->nodes[n].promise_count > 0);
+            ASSERT(p->nodes[n].promise_count <= p->nodes[n].device_count);
+            ASSERT(node_is_usable(&p->nodes[n]));
+            promised += p->nodes[n].promise_count;
+        }
+        ASSERT(promised == j->promised_count);
+        if (j->promised_count > 0) ASSERT(job_is_live(j));
+        if (j->preempted_by != 0) ASSERT(job_is_bound(j));
+        reservations += j->promise_until_us != 0;
+    }
+    ASSERT(reservations == p->reservation_count);
+}
+
+/* Kept by model, so that shares cost no walk: the same as counted. */
+static void check_uses(const pool *p)
+{
+    uint64_t devices = 0, held = 0, promised = 0;
+    for (uint32_t m = 0; m < p->config.limits.models_max; m++) {
+        devices += p->uses[m].device_count;
+        for (uint32_t c = 0; c < JOB_CLASS_END; c++) {
+            held += p->uses[m].held_count[c];
+            promised += p->uses[m].promised_count[c];
+        }
+    }
+    for (uint32_t n = 0; n < p->nodes_end; n++) {
+        if (node_is_usable(&p->nodes[n])) devices -= p->nodes[n].device_count;
+        promised -= p->nodes[n].promise_count;
+    }
+    for (uint32_t l = 0; l < p->leases_end; l++)
+        if (lease_holds(&p->leases[l])) held -= p->leases[l].device_count;
+    ASSERT(devices == 0);
+    ASSERT(held == 0);
+    ASSERT(promised == 0);
+}
+
 static void check_nodes(const pool *p)
 {
     uint32_t live = 0;
@@ -296,4 +341,6 @@ void pool_check(const pool *p)
     check_markets(p);
     check_terms(p);
     check_accounts(p);
+    check_promises(p);
+    check_uses(p);
 }

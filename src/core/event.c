@@ -187,6 +187,19 @@ static const char *check_quota_model(const struct pool_event *event)
     return event->u.quota_model_defined.reserved != 0 ? "quota: reserved field is not 0" : NULL;
 }
 
+static const char *check_class(const struct pool_event *event)
+{
+    if (event->u.class_defined.job_class >= JOB_CLASS_END)
+        return "class: unknown class, use P0 to P3";
+    if (event->u.class_defined.reserved_ppm > 1000000 || event->u.class_defined.burst_ppm > 1000000)
+        return "class: a share is above 100 %";
+    if (event->u.class_defined.may_preempt_mask >= 1U << JOB_CLASS_END)
+        return "class: may preempt an unknown class";
+    if (event->u.class_defined.preemptible > 1 || event->u.class_defined.queues > 1)
+        return "class: preemptible and queues are 0 or 1";
+    return NULL;
+}
+
 static const char *check_kind(const struct pool_event *event)
 {
     switch ((enum pool_event_kind)event->kind) {
@@ -206,6 +219,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_TERMS_DEFINED: return check_terms(event);
     case POOL_EVENT_ACCOUNT_DEFINED: return check_account(event);
     case POOL_EVENT_QUOTA_MODEL_DEFINED: return check_quota_model(event);
+    case POOL_EVENT_CLASS_DEFINED: return check_class(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

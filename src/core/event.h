@@ -41,6 +41,7 @@ enum pool_event_kind {
     POOL_EVENT_TERMS_DEFINED,  /* what jobs ask for beyond JOB_SUBMITTED; comes before the job */
     POOL_EVENT_ACCOUNT_DEFINED, /* weight, quota and limits of a tenant, project, team or user */
     POOL_EVENT_QUOTA_MODEL_DEFINED, /* what a device of a model counts in quotas */
+    POOL_EVENT_CLASS_DEFINED, /* what a class is guaranteed and may do (class.h) */
     POOL_EVENT_KIND_END,
 };
 
@@ -240,6 +241,13 @@ struct pool_event {
             uint32_t weight_milli; /* its NCU count this many thousandths */
             uint32_t reserved;
         } quota_model_defined;
+        struct {
+            uint32_t job_class;
+            uint32_t reserved_ppm, burst_ppm; /* of the NCU of its pools; the rest it must wait for */
+            uint32_t may_preempt_mask;        /* bit = job_class; only classes below it count */
+            uint32_t preemptible;             /* 1: its jobs may be preempted */
+            uint32_t queues; /* 0: it starts in the round of its submission or is refused */
+        } class_defined;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

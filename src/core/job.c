@@ -5,6 +5,9 @@
 #include "core/ledger.h"
 #include "core/plan.h"
 #include "core/quota.h"
+#include "core/plan_reserve.h"
+#include "core/predict.h"
+#include "core/promise.h"
 
 /* The oldest ended job that no node is paid for any more makes room. */
 static uint32_t forget_one(pool *p)
@@ -48,6 +51,7 @@ uint32_t job_make(pool *p, const struct pool_event *event, struct pool_output *o
                       .team = event->u.job_submitted.team,
                       .experiment = event->u.job_submitted.experiment};
     list_clear(&j->leases);
+    list_clear(&j->promises);
     table_insert(&p->job_table, j->job_id, slot);
     return slot;
 }
@@ -73,6 +77,9 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
                                         .a = numbers.a,
                                         .b = numbers.b,
                                         .c = numbers.c});
+    if (state == JOB_DONE) predict_learn(p, slot);
+    promise_drop(p, slot);
+    j->preempted_by = 0;
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
     if (job_is_live(j)) quota_leave(p, j->account);
     if (job_has_budget(p, j)) p->budget_job_count--;
@@ -138,6 +145,7 @@ void job_interest(pool *p, uint32_t slot, bool wanted)
 int64_t job_due_us(const struct job *j)
 {
     int64_t due_us = j->budget_check_us < j->review_us ? j->budget_check_us : j->review_us;
+    if (j->promise_until_us != 0 && j->promise_until_us < due_us) due_us = j->promise_until_us;
     return j->claims && j->claim_until_us < due_us ? j->claim_until_us : due_us;
 }
 
@@ -177,6 +185,7 @@ void job_run(pool *p, uint32_t slot, struct pool_output *out)
         if (j->budget_check_us <= p->now_us) j->budget_check_us = p->now_us + 1;
     }
     if (j->claims && p->now_us >= j->claim_until_us) plan_claim_drop(p, slot);
+    if (j->promise_until_us != 0 && p->now_us >= j->promise_until_us) plan_reserve_due(p, slot);
     if (p->now_us >= j->review_us) {
         j->review_us = INT64_MAX;
         job_touch(p, slot);

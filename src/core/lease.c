@@ -1,12 +1,14 @@
 #include "core/lease.h"
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/class.h"
 #include "core/job.h"
 #include "core/ledger.h"
 #include "core/node.h"
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
+#include "core/promise.h"
 #include "core/quota.h"
 
 bool lease_can_make(const pool *p)
@@ -77,6 +79,11 @@ uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
     place(p, slot, terms_of(p, &p->shapes[p->jobs[job].shape]));
     list_append(&n->leases, CHAIN(p->leases, node_link), slot);
     list_append(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
+    p->leases[slot].backfill = n->promise_count > 0 && n->promise_job != job &&
+                               p->jobs[n->promise_job].order < p->jobs[job].order &&
+                               n->promise_count > n->devices_free;
+    promise_taken(p, job, node, device_count);
+    class_hold(p, slot, true);
     quota_take(p, slot);
     node_list_idle(p, node);
     node_retime(p, node);
@@ -123,6 +130,15 @@ void lease_retime(pool *p, uint32_t slot)
     heap_set(&p->timers, timer_of_lease(p, slot), lease_due_us(p, slot));
 }
 
+/* What its class holds follows what counts for a gang. */
+static void set_state(pool *p, uint32_t slot, uint32_t state)
+{
+    struct lease *l = &p->leases[slot];
+    bool held = lease_holds(l);
+    l->state = state;
+    if (held && !lease_holds(l)) class_hold(p, slot, false);
+}
+
 void lease_stop(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us)
 {
     struct lease *l = &p->leases[slot];
@@ -132,7 +148,7 @@ void lease_stop(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us)
         l->deadline_us = deadline_us;
         l->ask_us = p->now_us; /* told at once, also when the deadline moves closer */
     }
-    l->state = LEASE_STOPPING;
+    set_state(p, slot, LEASE_STOPPING);
     lease_retime(p, slot);
 }
 
@@ -140,7 +156,7 @@ void lease_over(pool *p, uint32_t slot)
 {
     struct lease *l = &p->leases[slot];
     ASSERT(l->state != LEASE_FREE);
-    l->state = LEASE_OVER;
+    set_state(p, slot, LEASE_OVER);
     quota_give(p, slot);
     if (l->stop_reason == REASON_NONE) l->stop_reason = p->nodes[l->node].drain_reason;
     lease_retime(p, slot);
@@ -154,6 +170,7 @@ void lease_drop(pool *p, uint32_t slot)
     uint32_t node = l->node, job = l->job;
     ASSERT(l->state != LEASE_FREE);
     quota_give(p, slot);
+    set_state(p, slot, LEASE_OVER); /* what it may have held it holds no more */
     unplace(p, slot);
     list_remove(&p->nodes[node].leases, CHAIN(p->leases, node_link), slot);
     list_remove(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
@@ -177,7 +194,9 @@ void lease_end(pool *p, uint32_t slot, struct pool_output *out)
     lease_drop(p, slot);
     if (was_share) offer_improve(p, n->offer); /* also when the node was in its list before */
     n->idle_since_us = p->now_us;
+    bool was_listed = n->idle_listed;
     node_list_idle(p, node);
+    if (was_listed && n->idle_listed) offer_improve(p, n->offer); /* more than before */
     node_retime(p, node);
 }
 

@@ -19,6 +19,7 @@ enum {
     NODE_DEVICES_MAX = 4096,   /* pool_event_check() refuses more */
     STEP_UNITS_MAX = 2048,     /* pieces of work in one step; the rest waits for the next event */
     NODES_REMEMBERED_MIN = 64, /* ended nodes whose late answers are still understood, at least */
+    HISTORY_MAX = 1024,    /* shapes and projects whose run times are remembered (predict.h) */
     ACCOUNTS_MAX = 4096,   /* tenants, projects, teams, users; then jobs count for the one above */
     SUPPLY_LINES_MAX = 16, /* offers named in one mix; more are counted, not named */
 };

@@ -27,6 +27,8 @@
     X(AGENT_FOUND_LESS, "the machine has fewer devices than were bought")                          \
     X(BILL_ADJUSTED, "the provider's bill differs from what was counted")                          \
     X(SWAP_TO_SPOT, "guaranteed capacity is given back for spot")                                  \
+    X(JOB_PREEMPTED, "a whole job gave its devices to one of a higher class")                      \
+    X(GANG_RESERVED, "devices that come free are collected for a gang")                            \
     X(CLOCK_WENT_BACK, "an event older than the last one: taken as now")
 
 enum pool_mark {

@@ -1,12 +1,14 @@
 #include "core/node.h"
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/class.h"
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
 #include "core/plan.h"
 #include "core/part.h"
+#include "core/promise.h"
 
 static bool can_order(const pool *p)
 {
@@ -59,6 +61,7 @@ uint32_t node_order(pool *p, uint32_t offer, uint32_t job)
     n->experiment = j->experiment;
     o->taken_count++;
     list_append(&o->nodes, CHAIN(p->nodes, offer_link), slot);
+    class_node(p, slot, true);
     node_retime(p, slot);
     return slot;
 }
@@ -247,6 +250,8 @@ void node_drain(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us,
         decision.b = numbers.b;
         decision.c = numbers.c;
         act_decision(p, out, decision);
+        class_node(p, slot, false);
+        promise_break(p, slot);
         n->state = NODE_DRAINING;
         n->drain_reason = reason;
     }
@@ -264,6 +269,10 @@ static void begin_release(pool *p, uint32_t slot, uint32_t reason, struct pool_o
 {
     struct node *n = &p->nodes[slot];
     ledger_settle(p, slot, out);
+    if (node_is_usable(n)) {
+        class_node(p, slot, false);
+        promise_break(p, slot);
+    }
     n->state = NODE_RELEASING;
     if (n->drain_reason == REASON_NONE) n->drain_reason = reason;
     n->ask_us = p->now_us;

@@ -44,7 +44,8 @@ enum decision_kind {
     DECISION_LOST,
     DECISION_STOP,
     DECISION_FINISH,
-    DECISION_STALL, /* nothing is done by the core: the workers found out, and this keeps it */
+    DECISION_STALL,   /* nothing is done by the core: the workers found out, and this keeps it */
+    DECISION_PREEMPT, /* devices are taken, or given up, for a job of a higher class */
     DECISION_KIND_END,
 };
 
@@ -131,7 +132,20 @@ enum decision_kind {
     X(WAIT_WORKERS, "waits: #b more workers are within the limit of its tenant, project or team")  \
     X(WAIT_SHARE, "waits: no single device has ~a of it and #b MiB free")                          \
     X(ACCOUNT_SPENT, "ran on beyond what was set aside for it, and the dollars of its tenant, "    \
-                     "project or team are spent for this day or month")
+                     "project or team are spent for this day or month")                            \
+    X(PREEMPTS, "takes #a devices from #b workers or jobs of lower classes: the least work is "    \
+                "lost so, ~c NCU-seconds")                                                         \
+    X(CONSOLIDATES, "#b workers move to other idle devices, so that #a devices are together; no "  \
+                    "work is lost")                                                                \
+    X(PREEMPTED_FOR, "job #a of a higher class takes its #b devices; ~c NCU-seconds of work are "  \
+                     "lost, it waits with its age")                                                \
+    X(SHRUNK_FOR, "job #a of a higher class takes #b of its devices; it goes on with the rest")    \
+    X(MOVED_FOR, "#b devices move to another node, so that job #a finds its devices together")     \
+    X(WAIT_PREEMPTED, "waits: #a devices are being freed for it, workers get @b s to hand over")   \
+    X(RESERVED, "waits: #a devices are reserved for it; the last of them is expected free in @b "  \
+                "s, when job #c ends")                                                             \
+    X(NO_QUEUE, "its class does not queue: #a of #b devices could be had now, and no set of jobs " \
+                "that it may preempt holds the rest")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

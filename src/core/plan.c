@@ -19,6 +19,11 @@ void plan_room_made(pool *p)
     for (uint32_t i = 0; i < p->regions_end; i++) region_improve(p, i, UINT64_MAX);
 }
 
+void plan_class_changed(pool *p)
+{
+    for (uint32_t i = 0; i < p->regions_end; i++) region_improve(p, i, UINT64_MAX);
+}
+
 void plan_catalog_changed(pool *p)
 {
     for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
@@ -71,8 +76,9 @@ static void start_gang(pool *p, uint32_t job, struct holding held, struct pool_o
 static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
-    struct holding held = job_holding(p, job);
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
+    if (plan_preempted(p, job, out)) return;
+    struct holding held = job_holding(p, job);
     if (j->state == JOB_RUNNING && held.up_count == 0) { /* all gone: the gang forms anew */
         j->state = JOB_STARTING;
         j->short_since_us = p->now_us;

@@ -8,6 +8,8 @@
  *            plan_claim.c  stock kept for gangs of higher classes
  *            plan_drain.c  nodes given up: price, notice, operator, hourly budget
  *            plan_release.c gangs given up, guaranteed capacity given back for spot
+ *            plan_preempt.c devices taken from lower classes; plan_evict.c carries it out
+ *            plan_reserve.c devices collected for a gang that waits, with backfill
  */
 #ifndef SHOAL_CORE_PLAN_H
 #define SHOAL_CORE_PLAN_H
@@ -19,6 +21,7 @@ bool plan_is_pending(const pool *p);
 void plan_run(pool *p, struct pool_output *out); /* one piece of planning */
 void plan_room_made(pool *p);                    /* a node left the table */
 void plan_catalog_changed(pool *p);
+void plan_class_changed(pool *p); /* who waits may start now */
 
 /* plan_order.c */
 uint32_t shape_enter(pool *p, const struct pool_event *event); /* counts one user */
@@ -56,6 +59,15 @@ void plan_claim(pool *p, uint32_t job);      /* short of its gang for want of st
 void plan_claim_drop(pool *p, uint32_t job); /* not so any more */
 bool plan_is_kept(const pool *p, uint32_t job_class, const struct offer *o);
 
+/* plan_evict.c */
+struct demand;
+struct preemption;
+void plan_preempt(pool *p, uint32_t job, const struct demand *demand,
+                  const struct preemption *plan, struct pool_output *out);
+/* One worker, or with SLOT_NONE the whole job, goes for another job. */
+void plan_evict(pool *p, uint32_t job, uint32_t lease, uint32_t for_job, uint64_t cost);
+bool plan_preempted(pool *p, uint32_t job, struct pool_output *out); /* true: queued again */
+
 /* plan_drain.c */
 void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out);
 void plan_drain_for_notice(pool *p, uint32_t node, struct pool_output *out);
@@ -63,6 +75,7 @@ void plan_drain_asked(pool *p, uint32_t node, struct pool_output *out);
 bool plan_shed(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 
 /* plan_release.c */
+void plan_requeue(pool *p, uint32_t job, struct pool_output *out);
 void plan_review(pool *p, uint32_t job, struct pool_output *out);
 
 #endif

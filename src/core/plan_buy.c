@@ -5,6 +5,7 @@
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/prices.h"
+#include "core/promise.h"
 #include "core/quota.h"
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -32,6 +33,7 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .node_devices_min = 1,
                             .job = SLOT_NONE,
                             .only_offer = SLOT_NONE,
+                            .order = ((uint64_t)s->job_class + 1) << 56, /* the youngest */
                             .budget_left_usd_micros = INT64_MAX,
                             .workers_left = UINT32_MAX};
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) demand.quota_left_milli[kind] = INT64_MAX;
@@ -250,6 +252,7 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
         /* Before the taker takes it off the list. */
         s->node = s->sharing ? n->shared_link.next : n->idle_link.next;
         uint32_t gives = node_gives(s, node);
+        if (!s->sharing) gives = smaller(gives, promise_free(s->p, &s->left, n));
         uint32_t count =
             within_quota(s, s->p->offers[s->offer].model, smaller(gives, s->left.devices_left));
         if (gives < s->left.node_devices_min || is_held(s, n)) continue;

@@ -1,13 +1,18 @@
 /* Placement: the region a job starts in, and the nodes it takes there. */
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/class.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/plan_preempt.h"
+#include "core/plan_reserve.h"
+#include "core/predict.h"
 #include "core/prices.h"
+#include "core/promise.h"
 #include "core/quota.h"
 
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
@@ -161,8 +166,14 @@ static void wait_for_stock(pool *p, uint32_t job, bool is_short, bool kept, stru
                            struct pool_output *out)
 {
     const struct job_terms *terms = terms_of(p, &p->shapes[p->jobs[job].shape]);
+    const struct job *j = &p->jobs[job];
     if (is_short) plan_claim(p, job);
-    if (kept)
+    if (j->promised_count > 0 && j->promise_until_us == 0)
+        plan_wait(p, job, REASON_WAIT_PREEMPTED,
+                  (struct numbers){.a = j->promised_count, .b = p->config.drain_us}, out);
+    else if (j->promised_count > 0)
+        return; /* said when it was reserved */
+    else if (kept)
         plan_wait(p, job, REASON_KEPT_FOR_GANG, (struct numbers){.a = p->config.boot_timeout_us},
                   out);
     else if (part_is_share(terms))
@@ -192,40 +203,6 @@ static void say_short(pool *p, uint32_t job, const struct supply *supply, struct
                        out);
 }
 
-bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)
-{
-    struct job *j = &p->jobs[job];
-    const struct shape *s = &p->shapes[j->shape];
-    ASSERT(job_is_bound(j));
-    if (held.up_count >= j->devices_max) j->wait_reason = REASON_NONE; /* it waits for nothing */
-    if (held.device_count >= j->devices_min) plan_claim_drop(p, job);
-    if (held.device_count >= j->devices_max) return true;
-    if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
-    struct demand demand =
-        demand_of(s, terms_of(p, s), j->devices_max - held.device_count, held.usd_micros_per_hour);
-    demand.job = job;
-    uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
-    if (missing == 0 && p->now_us < j->quiet_until_us)
-        demand.budget_left_usd_micros =
-            budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
-    (void)demand_limit(p, &demand, job);
-    struct mix mix;
-    supply_best(p, &demand, j->region_index, missing, &mix);
-    demand.node_devices_min = mix.node_devices_min;
-    demand.only_offer = mix.only_offer;
-    struct supply supply;
-    struct pick pick;
-    supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
-    for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1)
-        prices_sort(p, market_of(p, j->region_index, (uint32_t)__builtin_ctzll(rest)));
-    while (supply_next(&supply, &pick))
-        if (!take_pick(p, job, &supply, &pick, out)) return false;
-    if (supply.left.devices_left <= j->devices_max - j->devices_min) plan_claim_drop(p, job);
-    if (supply.left.quota_short) return true; /* the gang is reviewed, more than it is a favour */
-    if (supply.left.devices_left > 0 && act_has_room(out)) say_short(p, job, &supply, held, out);
-    return true;
-}
-
 static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
@@ -244,6 +221,89 @@ static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_outpu
     j->over_since_us = 0;
     j->short_since_us = p->now_us;
     job_touch(p, job);
+}
+
+/* Short of its minimum with all that is idle or can be bought: devices of lower classes. True: done. */
+static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    struct preemption plan;
+    if (j->promised_count > 0 && j->promise_until_us == 0) return false; /* on its way */
+    struct holding held = job_holding(p, job);
+    uint32_t held_count = job_is_bound(j) ? held.device_count : 0;
+    if (held_count >= s->devices_min) return false;
+    struct demand demand =
+        demand_of(s, terms_of(p, s), s->devices_min - held_count, held.usd_micros_per_hour);
+    demand.job = job;
+    demand.order = j->order;
+    (void)demand_limit(p, &demand, job); /* no victims for what its account may not hold */
+    if (demand.quota_short || demand.workers_left == 0) return false;
+    if (!preempt_best(p, s, &demand, held_count, j->region_index,
+                      job_is_bound(j) || works_still(p, j), &plan))
+        return false;
+    promise_drop(p, job);
+    if (!job_is_bound(j)) bind(p, job, plan.region_index, out);
+    plan_preempt(p, job, &demand, &plan, out);
+    return true;
+}
+
+bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    ASSERT(job_is_bound(j));
+    if (held.up_count >= j->devices_max) j->wait_reason = REASON_NONE; /* it waits for nothing */
+    if (held.device_count >= j->devices_min) plan_claim_drop(p, job);
+    if (held.device_count >= j->devices_max) return true;
+    if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
+    struct demand demand =
+        demand_of(s, terms_of(p, s), j->devices_max - held.device_count, held.usd_micros_per_hour);
+    demand.job = job;
+    /* Beyond its minimum it takes nothing that is promised to anybody. */
+    demand.order = held.device_count < j->devices_min ? j->order : UINT64_MAX;
+    if (held.device_count < j->devices_min) demand.run_us = predict_run_us(p, s, j->project);
+    uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
+    if (missing == 0 && p->now_us < j->quiet_until_us)
+        demand.budget_left_usd_micros =
+            budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
+    (void)demand_limit(p, &demand, job);
+    struct mix mix;
+    supply_best(p, &demand, j->region_index, missing, &mix);
+    demand.node_devices_min = mix.node_devices_min;
+    demand.only_offer = mix.only_offer;
+    struct supply supply;
+    struct pick pick;
+    supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
+    for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1)
+        prices_sort(p, market_of(p, j->region_index, (uint32_t)__builtin_ctzll(rest)));
+    while (supply_next(&supply, &pick))
+        if (!take_pick(p, job, &supply, &pick, out)) return false;
+    if (supply.left.devices_left <= j->devices_max - j->devices_min) {
+        plan_claim_drop(p, job);
+        promise_drop(p, job);
+    }
+    if (supply.left.quota_short) return true; /* the gang is reviewed, more than it is a favour */
+    if (missing > 0 && act_has_room(out) && preempt_for(p, job, out)) return true;
+    if (supply.left.devices_left > 0 && act_has_room(out)) say_short(p, job, &supply, held, out);
+    return true;
+}
+
+/* Its class starts at once or not at all: what there is, said with the refusal. */
+static void refuse_to_queue(pool *p, uint32_t job, const struct demand *demand,
+                            struct pool_output *out)
+{
+    const struct shape *s = &p->shapes[p->jobs[job].shape];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        if (s->region != 0 && s->region != p->regions[i].region) continue;
+        if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
+        struct mix mix;
+        supply_best(p, demand, i, s->devices_min, &mix);
+        if (mix.device_count > most) most = mix.device_count;
+    }
+    job_end(p, job, JOB_REFUSED, DECISION_REFUSE, REASON_NO_QUEUE,
+            (struct numbers){.a = most, .b = s->devices_min}, out);
 }
 
 /* The least that would do, and what is left of that kind. */
@@ -318,14 +378,23 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
     struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, held.usd_micros_per_hour);
     demand.job = job;
+    demand.order = p->jobs[job].order;
+    demand.run_us = predict_run_us(p, s, p->jobs[job].project);
     bool account_binds = demand_limit(p, &demand, job);
     struct mix mix;
     if (best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
                     &mix)) {
         bind(p, job, mix.region_index, out);
+        promise_drop(p, job); /* it is planned next: nobody behind it comes before */
         return;
     }
+    if (!act_has_room(out)) return;
+    if (preempt_for(p, job, out)) return;
     heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
+    if (!class_queues(p, s->job_class) && p->jobs[job].started_us == 0) {
+        refuse_to_queue(p, job, &demand, out);
+        return;
+    }
     if (wait_for_account(p, shape, &demand, &mix, account_binds, out)) return;
     note_failed(p, s, &mix);
     if (mix.limited) {
@@ -341,4 +410,5 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     else
         wait_for_stock(p, job, /* is_short */ true, mix.kept,
                        (struct numbers){.a = 0, .b = s->devices_min}, out);
+    if (mix.too_dear_usd_micros == 0 && !mix.limited) plan_reserve(p, job, &demand, out);
 }

@@ -6,12 +6,14 @@
 #include "core/plan.h"
 #include "core/plan_buy.h"
 #include "core/prices.h"
+#include "core/promise.h"
 
 /* Back into the queue with its age; the nodes go to others or home. */
-static void requeue(pool *p, uint32_t job, struct pool_output *out)
+void plan_requeue(pool *p, uint32_t job, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
     MARK(out, JOB_REQUEUED);
+    promise_drop(p, job);
     job_interest(p, job, false);
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
     j->state = JOB_QUEUED;
@@ -29,8 +31,10 @@ static void requeue(pool *p, uint32_t job, struct pool_output *out)
 static bool is_hopeless(const pool *p, const struct job *j, struct holding held)
 {
     if (j->state != JOB_STARTING || held.device_count >= j->devices_min) return false;
+    bool late = p->now_us >= j->short_since_us + p->config.boot_timeout_us;
+    if (j->promised_count > 0 && !late) return false; /* its devices are being freed */
     if (held.up_count + held.booting_count == 0) return true;
-    return p->now_us >= j->short_since_us + p->config.boot_timeout_us;
+    return late;
 }
 
 /* The dearest node of guaranteed capacity taken for want of spot that has been held long enough;
@@ -126,7 +130,7 @@ void plan_review(pool *p, uint32_t job, struct pool_output *out)
     struct job *j = &p->jobs[job];
     struct holding held = job_holding(p, job);
     if (is_hopeless(p, j, held)) {
-        requeue(p, job, out);
+        plan_requeue(p, job, out);
         return;
     }
     job_interest(p, job, held.device_count < j->devices_max || held.fallback_count > 0);

@@ -4,6 +4,7 @@
 #include "core/act.h"
 #include "core/apply.h"
 #include "core/assert.h"
+#include "core/class.h"
 #include "core/lease.h"
 #include "core/node.h"
 #include "core/offer.h"
@@ -75,6 +76,8 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     (void)carve(c, 1, sizeof *p);
     p->models = carve(c, limits->models_max, sizeof p->models[0]);
     p->rules = carve(c, limits->pools_max, sizeof p->rules[0]);
+    p->uses = carve(c, limits->models_max, sizeof p->uses[0]);
+    p->histories = carve(c, HISTORY_MAX, sizeof p->histories[0]);
     p->regions = carve(c, regions, sizeof p->regions[0]);
     p->markets = carve(c, (size_t)regions * limits->models_max, sizeof p->markets[0]);
     p->prices = carve(c, (size_t)limits->offers_max * PRICES_PER_OFFER, sizeof p->prices[0]);
@@ -155,6 +158,9 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     p->terms[TERMS_NONE] = (struct terms){0};
     p->terms_end = TERMS_NONE + 1;
     memset(p->rules, 0, config->limits.pools_max * sizeof p->rules[0]);
+    memset(p->uses, 0, config->limits.models_max * sizeof p->uses[0]);
+    memset(p->histories, 0, HISTORY_MAX * sizeof p->histories[0]);
+    class_defaults(p);
     return p;
 }
 

@@ -5,6 +5,7 @@
  * the configuration belongs to the program. Little-endian; a checksum over all bytes comes last and
  * is verified before anything is believed. */
 #include "core/assert.h"
+#include "core/class.h"
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/node.h"
@@ -128,12 +129,14 @@ static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule")
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct market) == 104, "walk the new field of market");
 static_assert(sizeof(struct offer) == 184, "walk the new field of offer");
-static_assert(sizeof(struct node) == 240, "walk the new field of node");
+static_assert(sizeof(struct node) == 256, "walk the new field of node");
 static_assert(sizeof(struct lease) == 144, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
 static_assert(sizeof(struct account) == 272, "walk the new field of account");
-static_assert(sizeof(struct job) == 280, "walk the new field of job");
+static_assert(sizeof(struct job) == 336, "walk the new field of job");
+static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
+static_assert(sizeof(struct history) == 32, "walk the new field of history");
 
 static void walk_account(struct walk *w, pool *p, struct account *a)
 {
@@ -203,6 +206,19 @@ static void walk_catalog(struct walk *w, pool *p)
         walk_u64(w, &p->rules[i].hardware_mask);
         walk_u32(w, &p->rules[i].vram_min_mib);
         walk_u32(w, &p->rules[i].price_threshold_ppm);
+    }
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        walk_u32(w, &p->classes[i].reserved_ppm);
+        walk_u32(w, &p->classes[i].burst_ppm);
+        walk_u32(w, &p->classes[i].may_preempt_mask);
+        walk_u32(w, &p->classes[i].preemptible);
+        walk_u32(w, &p->classes[i].queues);
+    }
+    for (uint32_t i = 0; i < HISTORY_MAX; i++) {
+        walk_u64(w, &p->histories[i].key);
+        walk_i64(w, &p->histories[i].mean_us);
+        walk_i64(w, &p->histories[i].deviation_us);
+        walk_u32(w, &p->histories[i].count);
     }
     for (uint32_t i = 0; i < p->regions_end; i++) {
         walk_u64(w, &p->regions[i].model_mask);
@@ -296,6 +312,9 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_list(w, &n->leases, p->leases_end);
     walk_link(w, &n->offer_link, p->nodes_end);
     walk_link(w, &n->idle_link, p->nodes_end);
+    walk_index(w, &n->promise_job, p->jobs_end);
+    walk_u32(w, &n->promise_count);
+    walk_link(w, &n->promise_link, p->nodes_end);
 }
 
 static void walk_lease(struct walk *w, pool *p, struct lease *l)
@@ -318,6 +337,7 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_u32(w, &l->phase);
     walk_u32(w, &l->stop_reason);
     walk_u32(w, &l->fallback);
+    walk_u32(w, &l->backfill);
     walk_link(w, &l->job_link, p->leases_end);
     walk_link(w, &l->node_link, p->leases_end);
     walk_i64(w, &l->quota_ncu_milli);
@@ -432,6 +452,15 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_index(w, &j->account, p->accounts_end);
     walk_u32(w, &j->over_said);
     walk_u32(w, &j->claims);
+    walk_i64(w, &j->ckpt_us);
+    walk_i64(w, &j->promise_until_us);
+    walk_u64(w, &j->preempted_by);
+    walk_u64(w, &j->preempted_cost);
+    walk_u32(w, &j->preempted_count);
+    walk_u32(w, &j->preempted_ends);
+    walk_u32(w, &j->promised_count);
+    walk_u32(w, &j->promise_late);
+    walk_list(w, &j->promises, p->nodes_end);
     walk_list(w, &j->leases, p->leases_end);
     walk_link(w, &j->queue_link, p->jobs_end);
     walk_link(w, &j->interested_link, p->jobs_end);
@@ -467,6 +496,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_u32(w, &p->improved);
     walk_u32(w, &p->budget_job_count);
     walk_u32(w, &p->least_threshold_ppm);
+    walk_u32(w, &p->reservation_count);
     walk_list(w, &p->nodes_free, p->nodes_end);
     walk_list(w, &p->leases_free, p->leases_end);
     walk_list(w, &p->shapes_free, p->shapes_end);
@@ -563,6 +593,9 @@ static void rebuild(pool *p)
     for (uint32_t i = 0; i < p->nodes_end; i++) {
         table_insert(&p->node_table, p->nodes[i].node_key, i);
         node_retime(p, i);
+        if (node_is_usable(&p->nodes[i]) && p->nodes[i].offer != SLOT_NONE) class_node(p, i, true);
+        if (p->nodes[i].promise_count > 0 && p->nodes[i].offer != SLOT_NONE)
+            class_promise(p, p->nodes[i].promise_job, i, p->nodes[i].promise_count, true);
     }
     quota_tick(p);
     quota_retime(p);
@@ -572,7 +605,11 @@ static void rebuild(pool *p)
     for (uint32_t i = TERMS_NONE + 1; i < p->terms_end; i++)
         table_insert(&p->terms_table, p->terms[i].terms_id, i);
     for (uint32_t i = 0; i < p->leases_end; i++)
-        if (p->leases[i].state != LEASE_FREE) lease_retime(p, i);
+        if (p->leases[i].state != LEASE_FREE) {
+            lease_retime(p, i);
+            if (lease_holds(&p->leases[i]) && p->nodes[p->leases[i].node].offer != SLOT_NONE)
+                class_hold(p, i, true);
+        }
     for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
         table_insert(&p->shape_table, p->shapes[s].hash, s);
 }

@@ -24,6 +24,23 @@ struct model {
     uint32_t ncu_milli, vram_mib; /* ncu_milli 0 = not defined */
 };
 
+/* What a class is guaranteed and may do (class.h). */
+struct class_rule {
+    uint32_t reserved_ppm, burst_ppm, may_preempt_mask, preemptible, queues, reserved;
+};
+
+/* Devices of a model on usable nodes, and those of them that classes hold. Follows from the rest. */
+struct model_use {
+    uint64_t device_count, held_count[JOB_CLASS_END], promised_count[JOB_CLASS_END];
+};
+
+/* How long jobs of one shape and project ran (predict.h). */
+struct history {
+    uint64_t key;
+    int64_t mean_us, deviation_us;
+    uint32_t count, reserved;
+};
+
 struct pool_rule {
     uint64_t capability_mask, hardware_mask;
     uint32_t vram_min_mib, price_threshold_ppm; /* price_threshold_ppm 0 = not defined */
@@ -97,8 +114,9 @@ struct node {
     uint32_t devices_shared; /* opened for shares: neither free nor of one job (part.h) */
     uint32_t device_memory_mib, host_cpu_milli, host_memory_mib; /* as it was ordered */
     uint32_t shared_listed, reserved;
+    uint32_t promise_job, promise_count; /* devices kept for one job; 0 = none (promise.h) */
     struct list leases;
-    struct link offer_link, idle_link, shared_link;
+    struct link offer_link, idle_link, shared_link, promise_link;
 };
 
 enum lease_state {
@@ -116,8 +134,9 @@ struct lease {
     uint32_t paid_milli; /* of devices, paid in the hourly budget: all, if bought for the job */
     uint32_t device_milli, device_index; /* of each device; SLOT_NONE: whole ones, no number */
     uint32_t memory_mib;                 /* of a share */
-    uint32_t host_cpu_milli, host_memory_mib, reserved;
+    uint32_t host_cpu_milli, host_memory_mib;
     uint32_t state, phase, stop_reason, fallback;
+    uint32_t backfill; /* on devices promised to a job that comes first */
     struct link job_link, node_link;
     /* What it counts for its job's account, as of its purchase. */
     int64_t quota_ncu_milli, quota_usd_micros_per_hour;
@@ -183,6 +202,13 @@ struct job {
     int64_t claim_until_us;                /* 0 = no claim on stock since its gang was complete */
     int64_t over_since_us, quiet_until_us; /* above its hourly budget; after a node went for it */
     int64_t last_a, last_b, last_c;
+    int64_t ckpt_us;          /* when its newest checkpoint was told; 0 = none */
+    int64_t promise_until_us; /* its reservation is complete then; 0 = none (plan_reserve.h) */
+    uint64_t preempted_by;    /* job that takes devices of it, not said yet; 0 = none */
+    uint64_t preempted_cost;  /* milli-NCU-seconds */
+    uint32_t preempted_count, preempted_ends;            /* devices; 1: all of it */
+    uint32_t promised_count, promise_late;               /* late: no more backfill */
+    struct list promises;                                /* nodes with devices promised to it */
     uint32_t state, job_class, devices_min, devices_max; /* state 0 = free slot */
     uint32_t shape, region_index, interested;
     uint32_t tenant, project, team, experiment;
@@ -218,11 +244,15 @@ struct pool {
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
     struct list ended;                                /* jobs, oldest end first */
     struct list shapes_used;
-    struct list terms_unused; /* of no live job, oldest first */
+    struct list terms_unused;                  /* of no live job, oldest first */
+    uint32_t reservation_count, reserved_word; /* jobs with promise_until_us */
+    struct class_rule classes[JOB_CLASS_END];
     struct heap timers, plans;
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;
     struct model *models;
     struct pool_rule *rules;
+    struct model_use *uses;
+    struct history *histories;
     struct region *regions;
     struct market *markets;
     struct price *prices;

@@ -16,6 +16,25 @@ void bench_open(struct bench *b, const struct pool_limits *limits)
     assert_non_null(b->memory);
     memset(b->memory, 0xA5, bytes); /* whatever the core forgets to set shows */
     b->p = pool_init(b->memory, bytes, &b->config);
+    bench_class(b, JOB_CLASS_P0, 1000000, 0, 1U << JOB_CLASS_P2 | 1U << JOB_CLASS_P3,
+                /* preemptible */ false, /* queues */ true);
+}
+
+void bench_class(struct bench *b, uint32_t job_class, uint32_t reserved_ppm, uint32_t burst_ppm,
+                 uint32_t may_preempt_mask, bool preemptible, bool queues)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_CLASS_DEFINED,
+                                      .u.class_defined = {.job_class = job_class,
+                                                          .reserved_ppm = reserved_ppm,
+                                                          .burst_ppm = burst_ppm,
+                                                          .may_preempt_mask = may_preempt_mask,
+                                                          .preemptible = preemptible,
+                                                          .queues = queues}});
+}
+
+void bench_strict_classes(struct bench *b)
+{
+    bench_class(b, JOB_CLASS_P0, 1000000, 0, 1U << JOB_CLASS_P2 | 1U << JOB_CLASS_P3, false, false);
 }
 
 void bench_close(struct bench *b)

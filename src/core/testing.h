@@ -34,6 +34,11 @@ struct bench { /* one pool on a workbench */
 
 void bench_open(struct bench *b, const struct pool_limits *limits);
 void bench_close(struct bench *b);
+/* bench_open() lets P0 queue like the others, so that stories that are not about classes may use any;
+ * this gives it back what it is by default. */
+void bench_strict_classes(struct bench *b);
+void bench_class(struct bench *b, uint32_t job_class, uint32_t reserved_ppm, uint32_t burst_ppm,
+                 uint32_t may_preempt_mask, bool preemptible, bool queues);
 /* Stamps seq, version and now, checks the event, steps, checks every invariant, sums the entries.
  */
 void bench_step(struct bench *b, struct pool_event event);

@@ -1,0 +1,40 @@
+/* Classes: what each of P0 to P3 is guaranteed, as data.
+ *
+ * Defaults   P0 production: 100 % reserved, not preemptible, never queues (it starts in the round of
+ *            its submission or is refused), may preempt P2 and P3. P1 critical: 70 % reserved + 30 %
+ *            burst, not preemptible, may preempt P2 and P3. P2 research, P3 best effort: nothing
+ *            reserved, 100 % burst, preemptible.
+ * Reserved   A share of the NCU that is up in the pools a job may use (without pools: of all). Within
+ *            it a class may recall devices that preemptible lower classes hold; beyond it, it takes
+ *            only what is idle or bought. Idle reserved capacity is lent: nobody waits for it.
+ * Burst      What a class may hold beyond its reserved share: carried and shown, not held by the planner
+ *            yet, which lets every class take what is idle.
+ * Order      A class may only preempt classes below it, whatever is asked for: so victims of victims
+ *            end at P3 and there is no cycle of any length.
+ * Unit       Shares in ppm, NCU in milli. Pure functions of the pool.
+ */
+#ifndef SHOAL_CORE_CLASS_H
+#define SHOAL_CORE_CLASS_H
+
+#include "core/state.h"
+
+struct class_share { /* of one class in the pools that a shape may use */
+    uint64_t total_ncu_milli, held_ncu_milli; /* held: what is promised to its jobs counts too */
+    uint64_t reserved_ncu_milli; /* up to here it may recall what is lent */
+};
+
+void class_defaults(pool *p);
+/* As the event says, with what it may preempt cut down to the classes below it. */
+void class_define(pool *p, const struct pool_event *event);
+bool class_may_preempt(const pool *p, uint32_t job_class, uint32_t victim_class);
+bool class_queues(const pool *p, uint32_t job_class);
+void class_share_of(const pool *p, const struct shape *s, struct class_share *ret_share);
+/* Devices that a lease or a node begins or ends to stand for: kept by model, so shares cost no walk
+ * over nodes. */
+void class_hold(pool *p, uint32_t lease, bool holds);
+void class_promise(pool *p, uint32_t job, uint32_t node, uint32_t device_count, bool more);
+void class_node(pool *p, uint32_t node, bool usable);
+/* Devices of these models held by classes that `job_class` may preempt. */
+uint64_t class_preemptible_devices(const pool *p, uint32_t job_class, uint64_t model_mask);
+
+#endif

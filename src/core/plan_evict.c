@@ -1,0 +1,127 @@
+/* What was decided about victims, carried out: they are told to stop at once, with notice; each says
+ * why when it is planned next, which is in the same round. */
+#include "core/act.h"
+#include "core/assert.h"
+#include "core/class.h"
+#include "core/job.h"
+#include "core/lease.h"
+#include "core/ledger.h"
+#include "core/plan.h"
+#include "core/plan_preempt.h"
+#include "core/promise.h"
+
+void plan_evict(pool *p, uint32_t job, uint32_t lease, uint32_t for_job, uint64_t cost)
+{
+    struct job *v = &p->jobs[job];
+    int64_t notice_us = terms_of(p, &p->shapes[v->shape])->notice_us;
+    /* The preemptor waits no longer than a boot: half of that is the most anybody gets. */
+    if (notice_us == 0) notice_us = p->config.drain_us;
+    if (notice_us > p->config.boot_timeout_us / 2) notice_us = p->config.boot_timeout_us / 2;
+    int64_t deadline_us = p->now_us + notice_us;
+    v->preempted_by = p->jobs[for_job].job_id;
+    v->preempted_cost =
+        v->preempted_cost > UINT64_MAX - cost ? UINT64_MAX : v->preempted_cost + cost;
+    if (lease != SLOT_NONE) {
+        v->preempted_count += p->leases[lease].device_count;
+        lease_stop(p, lease, REASON_PREEMPTED_FOR, deadline_us);
+    } else {
+        v->preempted_ends = 1;
+        for (uint32_t l = v->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next) {
+            if (lease_holds(&p->leases[l])) v->preempted_count += p->leases[l].device_count;
+            lease_stop(p, l, REASON_PREEMPTED_FOR, deadline_us);
+        }
+    }
+    job_touch(p, job);
+}
+
+bool plan_preempted(pool *p, uint32_t job, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    if (j->preempted_by == 0) return false;
+    bool ends = j->preempted_ends;
+    act_decision(
+        p, out,
+        (struct pool_decision){
+            .kind = DECISION_PREEMPT,
+            .reason = ends ? REASON_PREEMPTED_FOR : REASON_SHRUNK_FOR,
+            .job_id = j->job_id,
+            .a = (int64_t)j->preempted_by,
+            .b = j->preempted_count,
+            .c = (int64_t)(j->preempted_cost > INT64_MAX ? INT64_MAX : j->preempted_cost)});
+    j->preempted_by = j->preempted_cost = 0;
+    j->preempted_count = j->preempted_ends = 0;
+    if (!ends) return false;
+    MARK(out, JOB_PREEMPTED);
+    plan_requeue(p, job, out);
+    return true;
+}
+
+/* Its own devices on a place that the preemptor may use become the preemptor's, up to its need. */
+static uint32_t promise_leased(pool *p, uint32_t job, uint32_t lease, uint32_t left)
+{
+    const struct lease *l = &p->leases[lease];
+    uint32_t count = l->device_count < left ? l->device_count : left;
+    return promise_make(p, job, l->node, count) ? left - count : left;
+}
+
+static void move(pool *p, const struct victim *v, uint32_t for_job, struct pool_output *out)
+{
+    const struct lease *l = &p->leases[v->lease];
+    act_decision(p, out,
+                 (struct pool_decision){.kind = DECISION_PLACE,
+                                        .reason = REASON_MOVED_FOR,
+                                        .job_id = p->jobs[v->job].job_id,
+                                        .node_key = p->nodes[v->target].node_key,
+                                        .a = (int64_t)p->jobs[for_job].job_id,
+                                        .b = l->device_count});
+    ledger_settle(p, v->target, out);
+    uint32_t device_count = l->device_count;
+    lease_stop(p, v->lease, REASON_MOVED_FOR, p->now_us + p->config.drain_us);
+    (void)lease_make(p, v->job, v->target, device_count, device_count * 1000);
+    job_touch(p, v->job);
+}
+
+static void promise_freed(pool *p, uint32_t job, const struct demand *demand,
+                          const struct preemption *plan)
+{
+    uint32_t left = plan->need;
+    if (plan->node != SLOT_NONE) {
+        (void)promise_make(p, job, plan->node, left);
+        return;
+    }
+    for (uint32_t i = 0; i < plan->victim_count && left > 0; i++) {
+        const struct victim *v = &plan->victims[i];
+        if (v->lease != SLOT_NONE) {
+            left = promise_leased(p, job, v->lease, left);
+            continue;
+        }
+        for (uint32_t l = p->jobs[v->job].leases.head; l != SLOT_NONE && left > 0;
+             l = p->leases[l].job_link.next)
+            if (lease_holds(&p->leases[l]) &&
+                preempt_is_place(p, demand, plan->region_index, plan->need, p->leases[l].node))
+                left = promise_leased(p, job, l, left);
+    }
+}
+
+void plan_preempt(pool *p, uint32_t job, const struct demand *demand, const struct preemption *plan,
+                  struct pool_output *out)
+{
+    uint64_t moves = 0;
+    for (uint32_t i = 0; i < plan->victim_count; i++) moves += plan->victims[i].target != SLOT_NONE;
+    act_decision(
+        p, out,
+        (struct pool_decision){.kind = DECISION_PREEMPT,
+                               .reason = moves > 0 ? REASON_CONSOLIDATES : REASON_PREEMPTS,
+                               .job_id = p->jobs[job].job_id,
+                               .a = plan->need,
+                               .b = plan->victim_count,
+                               .c = (int64_t)(plan->cost > INT64_MAX ? INT64_MAX : plan->cost)});
+    promise_freed(p, job, demand, plan); /* first: whoever leaves still holds what is promised */
+    for (uint32_t i = 0; i < plan->victim_count; i++) {
+        const struct victim *v = &plan->victims[i];
+        if (v->target != SLOT_NONE)
+            move(p, v, job, out);
+        else
+            plan_evict(p, v->job, v->lease, job, v->cost);
+    }
+}

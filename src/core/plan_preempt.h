@@ -1,0 +1,61 @@
+/* Preemption: devices taken from jobs of lower classes, with notice, so that the least work is lost.
+ *
+ * When       A job of a class that may preempt is short of its minimum, and what is idle or can be
+ *            bought within its budget does not reach it; while its class stays within its reserved
+ *            share (class.h). Never for devices that would not fit: other models, kinds, prices above
+ *            the threshold, another region than the job's.
+ * Victims    Workers of preemptible lower classes. An elastic job above its minimum loses single
+ *            workers and goes on (their slots move at a step boundary); below it the whole job goes
+ *            back to the queue with its age. Cost in milli-NCU-seconds: time since the last checkpoint
+ *            (of the job) or start (of the worker), plus RESTART_S, times NCU of all its devices, when
+ *            it is ended; HANDOVER_S times NCU of one worker, when it only shrinks.
+ * Choice     For a job of one node: the cheapest set on any one node, exact. For a gang: cheapest per
+ *            device first, then whatever is not needed is taken out, dearest first; or one victim alone
+ *            if that is cheaper. So always: without any one of the victims it does not fit.
+ * Before     A job that needs one node, where enough devices are idle on several: workers of elastic
+ *            jobs, not of higher classes, move to the other idle devices (consolidation). Nobody loses
+ *            anything, so no class is protected from it.
+ * Bounds     VICTIMS_MAX victims at once, of UNITS_MAX looked at: a job that needs more waits.
+ */
+#ifndef SHOAL_CORE_PLAN_PREEMPT_H
+#define SHOAL_CORE_PLAN_PREEMPT_H
+
+#include "core/plan_buy.h"
+
+enum { VICTIMS_MAX = 256, UNITS_MAX = 512 };
+enum {
+    RESTART_S = 60, /* what a job that was ended spends to come back: boot of workers, checkpoint */
+    HANDOVER_S = 5, /* what a worker that hands over costs: at most a step is done again */
+    LOST_S_MAX = 1000000
+};
+
+struct victim {
+    uint32_t job, lease;   /* lease SLOT_NONE: the whole job */
+    uint32_t device_count; /* that the demand could take */
+    uint32_t target;       /* node it moves to; SLOT_NONE: it leaves */
+    uint64_t cost;         /* milli-NCU-seconds */
+};
+
+struct preemption {
+    uint32_t region_index, node; /* node: the one it frees; SLOT_NONE = any */
+    uint32_t need, gain, victim_count;
+    uint64_t cost;
+    struct victim victims[VICTIMS_MAX];
+};
+
+/* Pure: what would be done for this demand in this region. `need` devices beyond what supply gives.
+ * False: nothing would do. */
+bool preempt_find(const pool *p, const struct demand *demand, uint32_t region_index, uint32_t need,
+                  struct preemption *ret_plan);
+bool preempt_consolidate(const pool *p, const struct demand *demand, uint32_t region_index,
+                         uint32_t need, struct preemption *ret_plan);
+/* The demand could use devices of this node, were they free. */
+bool preempt_is_place(const pool *p, const struct demand *demand, uint32_t region_index,
+                      uint32_t need, uint32_t node);
+/* Its class may hold that much NCU more by right, not only by luck. */
+bool preempt_has_share(const pool *p, const struct shape *s, uint64_t more_ncu_milli);
+/* For a job that holds `held_count` devices, the best of all regions it may use: moves first. Pure. */
+bool preempt_best(const pool *p, const struct shape *s, const struct demand *demand,
+                  uint32_t held_count, uint32_t home, bool stays, struct preemption *ret_plan);
+
+#endif

@@ -226,6 +226,7 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
     yaml_copy(root, "catalog", ret_config->catalog, sizeof ret_config->catalog, "");
     read_pools(catalog, ret_config, file, yaml_map(root, "pools"));
     read_providers(ret_config, yaml_list(root, "providers"));
+    config_read_classes(ret_config, root);
     config_read_tenants(catalog, ret_config, root);
     read_limits(&ret_config->pool, yaml_map(root, "limits"));
     yaml_item *timing = yaml_map(root, "timing");

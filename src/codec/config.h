@@ -61,9 +61,10 @@ struct config {
     struct config_pool pools[CONFIG_POOLS_MAX];
     struct config_provider providers[CONFIG_PROVIDERS_MAX];
     struct config_account accounts[CONFIG_ACCOUNTS_MAX]; /* a parent before its children */
+    struct pool_event classes[JOB_CLASS_END];        /* CLASS_DEFINED; seq and now_us are left 0 */
     uint32_t quota_weight_milli[CATALOG_MODELS_MAX]; /* by model; 1000 if nothing else is said */
-    uint64_t quota_cpus;                     /* models of the second kind of quota */
-    struct pool_config pool;                 /* limits and timing; incarnation is left 0 */
+    uint64_t quota_cpus;                             /* models of the second kind of quota */
+    struct pool_config pool;                         /* limits and timing; incarnation is left 0 */
     uint32_t warning_count; /* of what is accepted, but hardly meant; more are not kept */
     struct error warnings[CONFIG_WARNINGS_MAX];
     int64_t lease_us; /* how long agents go on without an answer of the server */
@@ -78,6 +79,9 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
 
 /* config_tenants.c: `tenants` and `quota`. */
 void config_read_tenants(const struct catalog *catalog, struct config *config, yaml_item *root);
+
+/* config_classes.c: `classes`. */
+void config_read_classes(struct config *config, yaml_item *root);
 
 bool config_find_pool(const struct config *config, const char *name, uint32_t *ret_index);
 /* NULL if the provider has no such option. */

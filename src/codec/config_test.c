@@ -268,6 +268,24 @@ static void no_allocation_failure_is_lost(void **state)
     }
 }
 
+static void classes_are_data(void **state)
+{
+    (void)state;
+    expect_good("classes:\n  P1: {reserved: 0.5, may_preempt: [P3], queues: false}\n"
+                "  P2: {preemptible: false}\n");
+    assert_int_equal(config.classes[JOB_CLASS_P0].u.class_defined.reserved_ppm, 1000000);
+    assert_int_equal(config.classes[JOB_CLASS_P1].u.class_defined.reserved_ppm, 500000);
+    assert_int_equal(config.classes[JOB_CLASS_P1].u.class_defined.may_preempt_mask,
+                     1U << JOB_CLASS_P3);
+    assert_int_equal(config.classes[JOB_CLASS_P1].u.class_defined.queues, 0);
+    assert_int_equal(config.classes[JOB_CLASS_P2].u.class_defined.preemptible, 0);
+    assert_int_equal(config.classes[JOB_CLASS_P3].u.class_defined.preemptible, 1);
+    expect_mistake("classes:\n  P2: {may_preempt: [P1]}\n",
+                   "shoal.yaml:2: P2 may preempt only classes below it, which \"P1\" is not");
+    expect_mistake("classes:\n  P5: {reserved: 1}\n",
+                   "shoal.yaml:2: unknown key \"P5\" in classes; known here: P0, P1, P2, P3");
+}
+
 static void tenants_are_a_tree(void **state)
 {
     (void)state;
@@ -315,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tenants_are_a_tree),
+        cmocka_unit_test(classes_are_data),
 
         cmocka_unit_test(everything_is_read),
         cmocka_unit_test(an_empty_file_means_the_defaults),

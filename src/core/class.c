@@ -4,16 +4,29 @@
 
 #define WHOLE_PPM UINT32_C(1000000)
 
+void pool_class_default(uint32_t job_class, struct pool_event *ret_event)
+{
+    static const uint32_t reserved_ppm[JOB_CLASS_END] = {WHOLE_PPM, 700000, 0, 0};
+    bool guaranteed = job_class <= JOB_CLASS_P1;
+    *ret_event = (struct pool_event){
+        .kind = POOL_EVENT_CLASS_DEFINED,
+        .version = POOL_CORE_VERSION,
+        .u.class_defined = {.job_class = job_class,
+                            .reserved_ppm = reserved_ppm[job_class],
+                            .burst_ppm = WHOLE_PPM - reserved_ppm[job_class],
+                            .may_preempt_mask =
+                                guaranteed ? 1U << JOB_CLASS_P2 | 1U << JOB_CLASS_P3 : 0,
+                            .preemptible = !guaranteed,
+                            .queues = job_class != JOB_CLASS_P0}};
+}
+
 void class_defaults(pool *p)
 {
-    uint32_t lower = 1U << JOB_CLASS_P2 | 1U << JOB_CLASS_P3;
-    p->classes[JOB_CLASS_P0] =
-        (struct class_rule){.reserved_ppm = WHOLE_PPM, .may_preempt_mask = lower};
-    p->classes[JOB_CLASS_P1] = (struct class_rule){
-        .reserved_ppm = 700000, .burst_ppm = 300000, .may_preempt_mask = lower, .queues = 1};
-    p->classes[JOB_CLASS_P2] =
-        (struct class_rule){.burst_ppm = WHOLE_PPM, .preemptible = 1, .queues = 1};
-    p->classes[JOB_CLASS_P3] = p->classes[JOB_CLASS_P2];
+    struct pool_event event;
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        pool_class_default(i, &event);
+        class_define(p, &event);
+    }
 }
 
 void class_define(pool *p, const struct pool_event *event)

@@ -137,7 +137,7 @@ enum decision_kind {
                 "lost so, ~c NCU-seconds")                                                         \
     X(CONSOLIDATES, "#b workers move to other idle devices, so that #a devices are together; no "  \
                     "work is lost")                                                                \
-    X(PREEMPTED_FOR, "job #a of a higher class takes its #b devices; ~c NCU-seconds of work are "  \
+    X(PREEMPTED_FOR, "job #a comes first and takes its #b devices; ~c NCU-seconds of work are "    \
                      "lost, it waits with its age")                                                \
     X(SHRUNK_FOR, "job #a of a higher class takes #b of its devices; it goes on with the rest")    \
     X(MOVED_FOR, "#b devices move to another node, so that job #a finds its devices together")     \

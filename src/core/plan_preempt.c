@@ -365,8 +365,10 @@ static bool find_gang(const struct search *s, struct preemption *plan)
     return true;
 }
 
-bool preempt_find(const pool *p, const struct demand *demand, uint32_t region_index, uint32_t need,
-                  struct preemption *ret_plan)
+/* What would be done for this demand in this region. `need` devices beyond what supply gives. False:
+ * nothing would do. */
+static bool preempt_find(const pool *p, const struct demand *demand, uint32_t region_index,
+                         uint32_t need, struct preemption *ret_plan)
 {
     struct search s = {.p = p, .demand = demand, .region_index = region_index, .need = need};
     ASSERT(need > 0);
@@ -446,8 +448,8 @@ static bool empty_node(const struct search *s, uint32_t node, struct preemption 
 
 enum { MOVE_NODES_MAX = 16 }; /* nodes tried: those with most free devices that it could use */
 
-bool preempt_consolidate(const pool *p, const struct demand *demand, uint32_t region_index,
-                         uint32_t need, struct preemption *ret_plan)
+static bool preempt_consolidate(const pool *p, const struct demand *demand, uint32_t region_index,
+                                uint32_t need, struct preemption *ret_plan)
 {
     struct search s = {.p = p, .demand = demand, .region_index = region_index, .need = need};
     uint32_t best[MOVE_NODES_MAX], count = 0;
@@ -476,7 +478,8 @@ bool preempt_consolidate(const pool *p, const struct demand *demand, uint32_t re
 
 /* ---- the whole of it ---- */
 
-bool preempt_has_share(const pool *p, const struct shape *s, uint64_t more_ncu_milli)
+/* Its class may hold that much NCU more by right, not only by luck. */
+static bool preempt_has_share(const pool *p, const struct shape *s, uint64_t more_ncu_milli)
 {
     struct class_share share;
     class_share_of(p, s, &share);

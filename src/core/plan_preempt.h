@@ -43,17 +43,9 @@ struct preemption {
     struct victim victims[VICTIMS_MAX];
 };
 
-/* Pure: what would be done for this demand in this region. `need` devices beyond what supply gives.
- * False: nothing would do. */
-bool preempt_find(const pool *p, const struct demand *demand, uint32_t region_index, uint32_t need,
-                  struct preemption *ret_plan);
-bool preempt_consolidate(const pool *p, const struct demand *demand, uint32_t region_index,
-                         uint32_t need, struct preemption *ret_plan);
 /* The demand could use devices of this node, were they free. */
 bool preempt_is_place(const pool *p, const struct demand *demand, uint32_t region_index,
                       uint32_t need, uint32_t node);
-/* Its class may hold that much NCU more by right, not only by luck. */
-bool preempt_has_share(const pool *p, const struct shape *s, uint64_t more_ncu_milli);
 /* For a job that holds `held_count` devices, the best of all regions it may use: moves first. Pure. */
 bool preempt_best(const pool *p, const struct shape *s, const struct demand *demand,
                   uint32_t held_count, uint32_t home, bool stays, struct preemption *ret_plan);

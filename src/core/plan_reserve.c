@@ -121,8 +121,10 @@ static bool find_node(const pool *p, const struct demand *d, uint32_t region_ind
     return found;
 }
 
-bool reserve_find(const pool *p, const struct demand *d, uint32_t region_index, uint32_t need,
-                  struct reservation *r)
+/* Which devices come free soonest for the demand in that region. False: not `need` of them with a
+ * known end. */
+static bool reserve_find(const pool *p, const struct demand *d, uint32_t region_index,
+                         uint32_t need, struct reservation *r)
 {
     struct reserve_part parts[NODE_LEASES_MAX + 1];
     r->region_index = region_index;

@@ -33,10 +33,6 @@ struct reservation {
     struct reserve_part parts[RESERVE_PARTS_MAX];
 };
 
-/* Pure: which devices come free soonest for the demand in that region. False: not `need` of them with
- * a known end. */
-bool reserve_find(const pool *p, const struct demand *demand, uint32_t region_index, uint32_t need,
-                  struct reservation *ret_reservation);
 /* A waiting job gets one, or keeps the one it has. */
 void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct pool_output *out);
 /* Its moment has come and it still waits. */

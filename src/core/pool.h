@@ -44,6 +44,8 @@ struct pool_config {
 };
 
 void pool_config_default(struct pool_config *ret_config);
+/* CLASS_DEFINED as it is where nothing else is said (class.h); seq and now_us are left 0. */
+void pool_class_default(uint32_t job_class, struct pool_event *ret_event);
 
 size_t pool_size(const struct pool_limits *limits);
 pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *config);

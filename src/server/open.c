@@ -181,6 +181,8 @@ static bool push_definitions(struct server *s, struct error *ret_error)
         config_pool_event(entry, id, &event);
         trouble = pump_push(s->pump, &event);
     }
+    for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
+        trouble = pump_push(s->pump, &s->config->classes[i]);
     if (trouble == NULL) trouble = push_accounts(s);
     return trouble == NULL || error_set(ret_error, "%s: %s", s->config_file, trouble);
 }

@@ -23,7 +23,7 @@ static uint32_t index_of(const struct wire_turn *turn, uint64_t id)
     return GROUP_NOBODY;
 }
 
-void member_tell_stale(struct member *m)
+static void tell_stale(struct member *m)
 {
     for (uint32_t i = 0; i < m->peer_count; i++) {
         struct member_peer *peer = &m->peer[i];
@@ -357,7 +357,7 @@ void member_peer_down(struct member *m, uint64_t id)
     if (live.called_silent && !given_up) member_tell_lost(m, peer);
     bool led =
         m->turn.tag.leader != m->config.id && member_status_of(m, m->turn.tag.leader) == NULL;
-    if (led) member_tell_stale(m); /* whoever leads next must know where all stand */
+    if (led) tell_stale(m); /* whoever leads next must know where all stand */
     member_settle(m);
 }
 

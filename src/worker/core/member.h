@@ -58,7 +58,7 @@ struct member_peer {
     bool connected, knows_status;
     struct wire_status status;
     bool status_due, turn_due, fetch_due;
-    uint64_t told_self; /* of self_changes: what it knows of this member */
+    uint64_t told_self;                         /* of self_changes: what it knows of this member */
     struct wire_shard shard[MEMBER_SHARDS_MAX]; /* results of ours that this leader is to hear */
     uint32_t shard_count;
     struct transfer_out out;
@@ -275,7 +275,6 @@ void member_repeat_log(struct member *m, uint64_t count);
 void member_fill_gap(struct member *m);
 void member_void_sums(struct member *m);
 void member_tell_all(struct member *m); /* the status has changed */
-void member_tell_stale(struct member *m); /* those who do not know the last change */
 /* member_tell.c: what each does, and who holds the group up. */
 struct record_summary member_summary(const struct member *m);
 bool member_take_summary(struct member *m, struct member_peer *peer, const uint8_t *bytes,

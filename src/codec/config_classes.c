@@ -1,0 +1,39 @@
+/* `classes` of shoal.yaml: what P0 to P3 are guaranteed. Described for users in docs/config.md. */
+#include "codec/config.h"
+#include "codec/names.h"
+#include <string.h>
+
+static void read_victims(uint32_t job_class, uint32_t *ret_mask, yaml_item *map)
+{
+    yaml_item *list = yaml_list(map, "may_preempt");
+    if (list == NULL) return;
+    *ret_mask = 0;
+    for (uint32_t i = 0; i < yaml_count(list); i++) {
+        yaml_item *item = yaml_at(list, i);
+        const char *name = yaml_item_string(item);
+        uint32_t victim;
+        if (!find_job_class(name, &victim) || victim <= job_class)
+            yaml_mistake(item, "%s may preempt only classes below it, which \"%s\" is not",
+                         name_job_class(job_class), name);
+        else
+            *ret_mask |= 1U << victim;
+    }
+}
+
+void config_read_classes(struct config *config, yaml_item *root)
+{
+    yaml_item *classes = yaml_map(root, "classes");
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        struct pool_event *event = &config->classes[i];
+        pool_class_default(i, event);
+        yaml_item *map = yaml_map(classes, name_job_class(i));
+        if (map == NULL) continue;
+        event->u.class_defined.reserved_ppm =
+            (uint32_t)yaml_micros(map, "reserved", 0, 1000000, event->u.class_defined.reserved_ppm);
+        event->u.class_defined.preemptible =
+            yaml_flag(map, "preemptible", event->u.class_defined.preemptible != 0);
+        event->u.class_defined.queues =
+            yaml_flag(map, "queues", event->u.class_defined.queues != 0);
+        read_victims(i, &event->u.class_defined.may_preempt_mask, map);
+    }
+}

@@ -63,6 +63,17 @@ static void print_stall(const json_t *stall, const struct term *term)
     fprintf(term->stream, "\n");
 }
 
+/* What would let it start now: the scheduler's own answer, see core/explain.h. */
+static void print_wishes(const json_t *wishes, const struct term *term)
+{
+    size_t i;
+    json_t *row;
+    if (json_array_size(wishes) == 0) return;
+    fprintf(term->stream, "%swould start now%s\n", term_style(term, TERM_GREEN),
+            term_style(term, TERM_PLAIN));
+    json_array_foreach(wishes, i, row) fprintf(term->stream, "  %s\n", row_text(row, "text"));
+}
+
 /* The API gives the newest first; a story is read from its beginning. */
 static bool why_print(const json_t *answer, const struct term *term, struct error *ret_error)
 {
@@ -72,6 +83,7 @@ static bool why_print(const json_t *answer, const struct term *term, struct erro
     size_t count = json_array_size(decisions);
     for (size_t i = count; i > 0; i--) print_decision(json_array_get(decisions, i - 1), term);
     if (count == 0) fprintf(term->stream, "nothing has been decided about this job yet\n");
+    print_wishes(row_list(answer, "wishes"), term);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* Rows have the members that docs/protocol.md promises, with names where the core has numbers. */
 #include "base/mem.h"
 #include "codec/codec.h"
+#include "codec/explain_json.h"
 #include "codec/json.h"
 #include "codec/view_json.h"
 #include <setjmp.h>
@@ -255,10 +256,42 @@ static void reals_print_as_they_were_written(void **state)
     mem_free(text);
 }
 
+static void wishes_are_sentences(void **state)
+{
+    (void)state;
+    const struct explanation explanation = {.wish_count = 3,
+                                            .wishes = {{.kind = WISH_FEWER_DEVICES,
+                                                        .value = 1,
+                                                        .region = 2,
+                                                        .device_count = 1,
+                                                        .usd_micros_per_hour = 4500000},
+                                                       {.kind = WISH_BUDGET,
+                                                        .value = 9000000,
+                                                        .region = 2,
+                                                        .device_count = 2,
+                                                        .usd_micros_per_hour = 9000000},
+                                                       {.kind = WISH_CLASS,
+                                                        .value = JOB_CLASS_P0,
+                                                        .region = 3,
+                                                        .device_count = 2,
+                                                        .victim_count = 2}}};
+    expect(explanation_json(&names, &explanation),
+           "[{\"kind\":\"fewer_devices\",\"text\":\"with 1 device: 1 device in region-2 for "
+           "$4.50/h\",\"value\":1,\"region\":\"region-2\",\"devices\":1,\"victims\":0,"
+           "\"usd_micros_per_hour\":4500000},"
+           "{\"kind\":\"budget\",\"text\":\"with a budget of $9.00/h: 2 devices in region-2 for "
+           "$9.00/h\",\"value\":9000000,\"region\":\"region-2\",\"devices\":2,\"victims\":0,"
+           "\"usd_micros_per_hour\":9000000},"
+           "{\"kind\":\"class\",\"text\":\"at class P0: in region-3, where 2 workers of lower "
+           "classes would go\",\"value\":0,\"region\":\"region-3\",\"devices\":2,"
+           "\"victims\":2,\"usd_micros_per_hour\":0}]");
+}
+
 int main(void)
 {
     codec_init();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wishes_are_sentences),
         cmocka_unit_test(a_job_row),
         cmocka_unit_test(a_node_and_a_lease_row),
         cmocka_unit_test(an_offer_and_a_pool_row),

@@ -54,6 +54,13 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out);
 
+struct demand;
+struct mix;
+/* The best region that reaches the gang's minimum, `home` if that does. In ret_best: what it could
+ * take there; without any, what was too dear. */
+bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
+                      uint32_t home, bool stays, struct mix *ret_best);
+
 /* plan_claim.c */
 void plan_claim(pool *p, uint32_t job);      /* short of its gang for want of stock */
 void plan_claim_drop(pool *p, uint32_t job); /* not so any more */
@@ -62,8 +69,8 @@ bool plan_is_kept(const pool *p, uint32_t job_class, const struct offer *o);
 /* plan_evict.c */
 struct demand;
 struct preemption;
-void plan_preempt(pool *p, uint32_t job, const struct demand *demand,
-                  const struct preemption *plan, struct pool_output *out);
+void plan_preempt(pool *p, uint32_t job, const struct demand *demand, const struct preemption *plan,
+                  struct pool_output *out);
 /* One worker, or with SLOT_NONE the whole job, goes for another job. */
 void plan_evict(pool *p, uint32_t job, uint32_t lease, uint32_t for_job, uint64_t cost);
 bool plan_preempted(pool *p, uint32_t job, struct pool_output *out); /* true: queued again */

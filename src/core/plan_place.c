@@ -44,8 +44,8 @@ static bool is_better(const struct mix *a, const struct mix *b)
 
 /* The best region that reaches the gang's minimum, the one it was in before if that does. In
  * ret_best: what it could take there; without any, the cheapest node that was too dear. */
-static bool best_region(const pool *p, const struct shape *s, const struct demand *demand,
-                        uint32_t home, bool stays, struct mix *ret_best)
+bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
+                      uint32_t home, bool stays, struct mix *ret_best)
 {
     bool found = false;
     int64_t too_dear = 0;
@@ -382,8 +382,8 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     demand.run_us = predict_run_us(p, s, p->jobs[job].project);
     bool account_binds = demand_limit(p, &demand, job);
     struct mix mix;
-    if (best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
-                    &mix)) {
+    if (plan_best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
+                         &mix)) {
         bind(p, job, mix.region_index, out);
         promise_drop(p, job); /* it is planned next: nobody behind it comes before */
         return;

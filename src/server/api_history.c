@@ -1,4 +1,5 @@
 /* Calls that read rows of the journal: why, logs, progress, ledger, decisions, cost. */
+#include "codec/explain_json.h"
 #include "codec/json.h"
 #include "codec/names.h"
 #include "server/server_state.h"
@@ -86,7 +87,15 @@ static uint64_t node_of(void *self, uint64_t job_id, uint64_t worker_id)
     return 0;
 }
 
-/* What holds it up now, then everything that was decided. */
+static json_t *wishes_of(struct server *s, uint64_t job_id)
+{
+    struct explanation explanation;
+    (void)pool_explain(s->pool, job_id, &explanation); /* false: nothing is wished */
+    struct view_names view_names = server_view_names(s);
+    return explanation_json(&view_names, &explanation);
+}
+
+/* What holds it up now, what would let it start, then everything that was decided. */
 void api_job_why(struct server *s, request *r)
 {
     uint64_t limit;
@@ -102,10 +111,13 @@ void api_job_why(struct server *s, request *r)
     json_t *rows = rows_of(s, query, decision_row);
     (void)leases_refresh(&s->leases, s->pool); /* no memory: culprits without their nodes */
     json_t *stall = stalls_json(&s->stalls, request_id(r), node_of, s);
-    json_t *answer = rows == NULL || stall == NULL
-                         ? NULL
-                         : json_pack("{s:O,s:O}", "stall", stall, "decisions", rows);
+    json_t *wishes = wishes_of(s, request_id(r));
+    json_t *answer =
+        rows == NULL || stall == NULL || wishes == NULL
+            ? NULL
+            : json_pack("{s:O,s:O,s:O}", "stall", stall, "wishes", wishes, "decisions", rows);
     json_decref(rows);
+    json_decref(wishes);
     json_decref(stall);
     request_reply_json(r, 200, answer);
 }

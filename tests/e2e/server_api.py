@@ -308,6 +308,23 @@ class Rows(Case):
         self.server.start()
         self.assertIsNone(self.server.get("/v1/jobs")["jobs"][0]["loss"])
 
+    def test_why_names_what_would_let_a_waiting_job_start(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        self.assertEqual(self.server.submit(job("long"))[0], 201)
+        self.server.wait_for("a running job",
+                             lambda: self.server.get("/v1/jobs/1")["state"] == "running")
+        self.assertEqual(self.server.get("/v1/jobs/1/why")["wishes"], [])
+        self.assertEqual(self.server.submit(job("waits"))[0], 201)
+        wishes = self.server.get("/v1/jobs/2/why")["wishes"]
+        self.assertEqual([(wish["kind"], wish["victims"]) for wish in wishes], [("class", 1)])
+        wanted = f"P{wishes[0]['value']}"
+        self.assertEqual(wishes[0]["text"],
+                         f"at class {wanted}: in east, where 1 worker of lower classes would go")
+        self.assertEqual(self.server.submit(job("urgent", more=f"class: {wanted}\n"))[0], 201)
+        self.server.wait_for("the urgent job",
+                             lambda: self.server.get("/v1/jobs/3")["state"] == "running")
+
     def test_cancel_and_drain(self):
         self.server.start()
         self.server.wait_for_offers()

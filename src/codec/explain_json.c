@@ -1,0 +1,95 @@
+#include "codec/explain_json.h"
+#include "codec/json.h"
+#include "codec/names.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { WISH_TEXT_BYTES = 320 };
+
+static const char *const kind_names[WISH_KIND_END] = {
+    [WISH_FEWER_DEVICES] = "fewer_devices",
+    [WISH_WITHOUT_CAPABILITY] = "without_capability",
+    [WISH_LESS_MEMORY] = "less_memory",
+    [WISH_ANY_POOL] = "any_pool",
+    [WISH_ANY_REGION] = "any_region",
+    [WISH_ANY_KIND] = "any_kind",
+    [WISH_ANY_PRICE] = "any_price",
+    [WISH_BUDGET] = "budget",
+    [WISH_CLASS] = "class",
+};
+
+static void say_change(const struct view_names *names, const struct wish *wish,
+                       char text[WISH_TEXT_BYTES])
+{
+    char money[NAMES_NUMBER_BYTES];
+    const struct catalog *catalog = names->catalog;
+    uint32_t bit = (uint32_t)wish->value;
+    switch ((enum wish_kind)wish->kind) {
+    case WISH_FEWER_DEVICES:
+        (void)snprintf(text, WISH_TEXT_BYTES, "with %" PRId64 " device%s", wish->value,
+                       wish->value == 1 ? "" : "s");
+        return;
+    case WISH_WITHOUT_CAPABILITY:
+        (void)snprintf(text, WISH_TEXT_BYTES, "without %s",
+                       bit < catalog->capability_count ? catalog->capabilities[bit] : "?");
+        return;
+    case WISH_LESS_MEMORY:
+        (void)snprintf(text, WISH_TEXT_BYTES, "with devices of %" PRId64 " GB", wish->value / 1024);
+        return;
+    case WISH_BUDGET:
+        (void)snprintf(text, WISH_TEXT_BYTES, "with a budget of %s/h",
+                       money_format(wish->value, money));
+        return;
+    case WISH_CLASS:
+        (void)snprintf(text, WISH_TEXT_BYTES, "at class %s", name_job_class((uint32_t)wish->value));
+        return;
+    case WISH_ANY_POOL: (void)snprintf(text, WISH_TEXT_BYTES, "outside its pools"); return;
+    case WISH_ANY_REGION: (void)snprintf(text, WISH_TEXT_BYTES, "in another region"); return;
+    case WISH_ANY_KIND: (void)snprintf(text, WISH_TEXT_BYTES, "with any kind of capacity"); return;
+    case WISH_ANY_PRICE:
+        (void)snprintf(text, WISH_TEXT_BYTES, "with a price_threshold of 1");
+        return;
+    case WISH_KIND_END: break;
+    }
+    text[0] = '\0';
+}
+
+/* "without fp8: 4 devices in europe-west4 for $2.40/h", "at class P0: 2 workers of lower classes
+ * would go". */
+static void say(const struct view_names *names, const struct wish *wish, const char *region,
+                char text[WISH_TEXT_BYTES])
+{
+    char change[WISH_TEXT_BYTES / 2], all[WISH_TEXT_BYTES], money[NAMES_NUMBER_BYTES];
+    say_change(names, wish, all);
+    (void)snprintf(change, sizeof change, "%.150s", all); /* the longest name fits */
+    if (wish->victim_count > 0)
+        (void)snprintf(text, WISH_TEXT_BYTES,
+                       "%s: in %s, where %" PRIu32 " worker%s of lower classes would go", change,
+                       region, wish->victim_count, wish->victim_count == 1 ? "" : "s");
+    else
+        (void)snprintf(text, WISH_TEXT_BYTES, "%s: %" PRIu32 " device%s in %s for %s/h", change,
+                       wish->device_count, wish->device_count == 1 ? "" : "s", region,
+                       money_format(wish->usd_micros_per_hour, money));
+}
+
+json_t *explanation_json(const struct view_names *names, const struct explanation *explanation)
+{
+    bool failed = false;
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < explanation->wish_count; i++) {
+        const struct wish *wish = &explanation->wishes[i];
+        const char *region = names->name_of(names->self, ID_REGION, wish->region);
+        char text[WISH_TEXT_BYTES];
+        say(names, wish, region == NULL ? "" : region, text);
+        json_t *row = json_object();
+        json_set_text(row, "kind", kind_names[wish->kind], &failed);
+        json_set_text(row, "text", text, &failed);
+        json_set_i64(row, "value", wish->value, &failed);
+        json_set_text(row, "region", region, &failed);
+        json_set_u64(row, "devices", wish->device_count, &failed);
+        json_set_u64(row, "victims", wish->victim_count, &failed);
+        json_set_i64(row, "usd_micros_per_hour", wish->usd_micros_per_hour, &failed);
+        json_append(rows, row, &failed);
+    }
+    return json_finish(rows, failed);
+}

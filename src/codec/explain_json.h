@@ -1,0 +1,13 @@
+/* What would let a waiting job start (core/explain.h) as rows: `wishes` of /v1/jobs/ID/why.
+ *
+ * Members    docs/protocol.md, "Rows". `text` ends the sentence "would start now ...".
+ * Ownership  A new reference; NULL: out of memory. */
+#ifndef SHOAL_CODEC_EXPLAIN_JSON_H
+#define SHOAL_CODEC_EXPLAIN_JSON_H
+
+#include "codec/view_json.h"
+#include "core/explain.h"
+
+json_t *explanation_json(const struct view_names *names, const struct explanation *explanation);
+
+#endif

@@ -128,6 +128,32 @@ static void check_uses(const pool *p)
     ASSERT(promised == 0);
 }
 
+/* Every node with victims is in the one list of its market where a search looks for it. */
+static void check_victims(const pool *p)
+{
+    uint32_t listed = 0, with_victims = 0;
+    for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++) {
+        const struct market *market = &p->markets[i];
+        check_list(&market->victims, CHAIN(p->nodes, victim_link));
+        check_list(&market->victims_promised, CHAIN(p->nodes, victim_link));
+        listed += market->victims.count + market->victims_promised.count;
+        for (uint32_t n = market->victims.head; n != SLOT_NONE; n = p->nodes[n].victim_link.next)
+            ASSERT(p->nodes[n].promise_count == 0);
+        for (uint32_t n = market->victims_promised.head; n != SLOT_NONE;
+             n = p->nodes[n].victim_link.next)
+            ASSERT(p->jobs[p->nodes[n].promise_job].order <= p->promise_order_max);
+    }
+    for (uint32_t n = 0; n < p->nodes_end; n++) {
+        uint32_t count = 0;
+        for (uint32_t l = p->nodes[n].leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
+            count +=
+                lease_holds(&p->leases[l]) && p->jobs[p->leases[l].job].job_class != JOB_CLASS_P0;
+        ASSERT(count == p->nodes[n].victim_count);
+        with_victims += count > 0;
+    }
+    ASSERT(listed == with_victims);
+}
+
 static void check_nodes(const pool *p)
 {
     uint32_t live = 0;
@@ -343,4 +369,5 @@ void pool_check(const pool *p)
     check_accounts(p);
     check_promises(p);
     check_uses(p);
+    check_victims(p);
 }

@@ -2,6 +2,7 @@
 #include "core/assert.h"
 #include "core/node.h"
 #include "core/prices.h"
+#include "core/victims.h"
 
 static uint32_t find_region(const pool *p, uint32_t region)
 {
@@ -21,6 +22,7 @@ static uint32_t region_make(pool *p, uint32_t region)
     for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
         *market_of(p, index, model) = (struct market){0};
         list_clear(&market_of(p, index, model)->idle_offers);
+        victims_clear(market_of(p, index, model));
     }
     return index;
 }

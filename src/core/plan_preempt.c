@@ -5,6 +5,7 @@
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/promise.h"
+#include "core/victims.h"
 #include <string.h>
 
 struct search {
@@ -99,6 +100,12 @@ static uint32_t gain_of_end(const struct search *s, uint32_t job)
         if (lease_holds(&s->p->leases[l]) && is_place(s, s->p->leases[l].node))
             gain += s->p->leases[l].device_count;
     return gain;
+}
+
+static struct victim_walk walk_of(const struct search *s)
+{
+    return victims_walk(s->p, s->region_index, s->demand->compat_mask, s->demand->order,
+                        s->demand->job);
 }
 
 bool preempt_is_place(const pool *p, const struct demand *demand, uint32_t region_index,
@@ -211,44 +218,58 @@ static void take_choice(const struct bag *bag, const struct choice *choice, uint
 static bool find_node(const struct search *s, struct preemption *plan)
 {
     bool found = false;
-    struct bag bag;
-    struct choice choice;
-    for (uint32_t node = 0; node < s->p->nodes_end; node++) {
-        if (!is_place(s, node) || s->p->nodes[node].device_count < s->need) continue;
+    struct bag bag, best_bag;
+    struct choice choice, best = {.cost = UINT64_MAX};
+    uint32_t node;
+    struct victim_walk walk = walk_of(s);
+    while (victims_next(&walk, &node)) {
+        if (s->p->nodes[node].device_count < s->need || !is_place(s, node)) continue;
         if (!fill_bag(s, node, &bag) || !choose(&bag, s->need - bag.free_count, &choice)) continue;
-        if (found && choice.cost >= plan->cost) continue;
-        take_choice(&bag, &choice, node, plan);
-        prune(plan); /* only where devices were counted in coarser steps */
+        if (found && (choice.cost > best.cost || (choice.cost == best.cost && node > plan->node)))
+            continue;
+        best_bag = bag;
+        best = choice;
+        plan->node = node;
         found = true;
     }
-    return found;
+    if (!found) return false;
+    take_choice(&best_bag, &best, plan->node, plan);
+    prune(plan); /* only where devices were counted in coarser steps */
+    return true;
 }
 
 /* ---- a gang ---- */
 
+struct unit {
+    uint64_t price; /* per device */
+    struct victim victim;
+};
+
 struct units { /* a heap with the dearest per device on top, so that it can make room */
-    uint32_t count;
-    struct victim items[UNITS_MAX];
+    uint32_t count, most;
+    bool cut;          /* there are dearer ones */
+    struct unit alone; /* the cheapest that would do by itself; its device_count 0: none would */
+    struct unit items[UNITS_MAX];
 };
 
 /* Dearer per device; of equals the higher class, then the later slot: a total order. */
-static bool is_dearer(const pool *p, const struct victim *a, const struct victim *b)
+static bool is_dearer(const pool *p, const struct unit *a, const struct unit *b)
 {
-    uint64_t mine = a->cost / a->device_count, other = b->cost / b->device_count;
-    if (mine != other) return mine > other;
-    uint32_t my_class = p->jobs[a->job].job_class, other_class = p->jobs[b->job].job_class;
+    const struct victim *mine = &a->victim, *other = &b->victim;
+    if (a->price != b->price) return a->price > b->price;
+    uint32_t my_class = p->jobs[mine->job].job_class, other_class = p->jobs[other->job].job_class;
     if (my_class != other_class) return my_class < other_class;
-    return a->job != b->job ? a->job > b->job : a->lease > b->lease;
+    return mine->job != other->job ? mine->job > other->job : mine->lease > other->lease;
 }
 
-static void swap(struct victim *a, struct victim *b)
+static void swap(struct unit *a, struct unit *b)
 {
-    struct victim kept = *a;
+    struct unit kept = *a;
     *a = *b;
     *b = kept;
 }
 
-static void sink(const pool *p, struct victim *items, uint32_t count, uint32_t at)
+static void sink(const pool *p, struct unit *items, uint32_t count, uint32_t at)
 {
     for (;;) {
         uint32_t top = at, left = 2 * at + 1, right = 2 * at + 2;
@@ -260,18 +281,32 @@ static void sink(const pool *p, struct victim *items, uint32_t count, uint32_t a
     }
 }
 
-static void add_unit(const pool *p, struct units *units, struct victim unit)
+static void note_alone(const struct search *s, struct units *units, const struct unit *unit)
 {
-    if (unit.device_count == 0) return;
-    if (units->count == UNITS_MAX) {
-        if (!is_dearer(p, &units->items[0], &unit)) return;
+    const struct victim *best = &units->alone.victim;
+    if (unit->victim.device_count < s->need) return;
+    if (best->device_count > 0 &&
+        (unit->victim.cost > best->cost ||
+         (unit->victim.cost == best->cost && is_dearer(s->p, unit, &units->alone))))
+        return;
+    units->alone = *unit;
+}
+
+static void add_unit(const struct search *s, struct units *units, struct victim victim)
+{
+    if (victim.device_count == 0) return;
+    struct unit unit = {.price = victim.cost / victim.device_count, .victim = victim};
+    note_alone(s, units, &unit);
+    if (units->count == units->most) {
+        units->cut = true;
+        if (!is_dearer(s->p, &units->items[0], &unit)) return;
         units->items[0] = unit;
-        sink(p, units->items, units->count, 0);
+        sink(s->p, units->items, units->count, 0);
         return;
     }
     uint32_t at = units->count++;
     units->items[at] = unit;
-    while (at > 0 && is_dearer(p, &units->items[at], &units->items[(at - 1) / 2])) {
+    while (at > 0 && is_dearer(s->p, &units->items[at], &units->items[(at - 1) / 2])) {
         swap(&units->items[at], &units->items[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
@@ -280,38 +315,47 @@ static void add_unit(const pool *p, struct units *units, struct victim unit)
 /* The first of its leases at a place for the demand: a job is offered as a whole there, once. */
 static bool is_first(const struct search *s, uint32_t lease)
 {
+    if (s->p->jobs[s->p->leases[lease].job].leases.count == 1) return true;
     for (uint32_t l = s->p->jobs[s->p->leases[lease].job].leases.head; l != SLOT_NONE;
          l = s->p->leases[l].job_link.next)
         if (lease_holds(&s->p->leases[l]) && is_place(s, s->p->leases[l].node)) return l == lease;
     return false;
 }
 
-static void collect(const struct search *s, struct units *units)
+/* A lease at a place: its worker alone, and its job as a whole. */
+static void add_lease(const struct search *s, struct units *units, uint32_t lease)
 {
     const pool *p = s->p;
+    const struct lease *l = &p->leases[lease];
+    struct victim unit = {.job = l->job,
+                          .lease = lease,
+                          .target = SLOT_NONE,
+                          .device_count = l->device_count,
+                          .cost = ncu_of(p, l) * HANDOVER_S};
+    if (can_shrink(p, l->job) &&
+        held_by(p, l->job) >= l->device_count + p->jobs[l->job].devices_min)
+        add_unit(s, units, unit);
+    if (!is_first(s, lease)) return;
+    if (p->jobs[l->job].leases.count > 1) unit.device_count = gain_of_end(s, l->job);
+    unit.lease = SLOT_NONE;
+    unit.cost = cost_of_end(p, l->job);
+    add_unit(s, units, unit);
+}
+
+static void collect(const struct search *s, struct units *units, uint32_t most)
+{
+    const pool *p = s->p;
+    uint32_t node;
     units->count = 0;
-    for (uint32_t node = 0; node < p->nodes_end; node++) {
+    units->most = most;
+    units->cut = false;
+    units->alone.victim.device_count = 0;
+    struct victim_walk walk = walk_of(s);
+    while (victims_next(&walk, &node)) {
         if (!is_place(s, node)) continue;
         for (uint32_t l = p->nodes[node].leases.head; l != SLOT_NONE;
-             l = p->leases[l].node_link.next) {
-            if (!is_victim(s, l)) continue;
-            uint32_t job = p->leases[l].job;
-            struct victim unit = {.job = job,
-                                  .lease = l,
-                                  .target = SLOT_NONE,
-                                  .device_count = p->leases[l].device_count,
-                                  .cost = ncu_of(p, &p->leases[l]) * HANDOVER_S};
-            if (can_shrink(p, job) &&
-                held_by(p, job) >= p->leases[l].device_count + p->jobs[job].devices_min)
-                add_unit(p, units, unit);
-            if (!is_first(s, l)) continue;
-            add_unit(p, units,
-                     (struct victim){.job = job,
-                                     .lease = SLOT_NONE,
-                                     .target = SLOT_NONE,
-                                     .device_count = gain_of_end(s, job),
-                                     .cost = cost_of_end(p, job)});
-        }
+             l = p->leases[l].node_link.next)
+            if (is_victim(s, l)) add_lease(s, units, l);
     }
     for (uint32_t end = units->count; end > 1; end--) { /* heap sort: cheapest first */
         swap(&units->items[0], &units->items[end - 1]);
@@ -344,21 +388,31 @@ static void add_victim(struct preemption *plan, const struct victim *unit)
     plan->cost = add_capped(plan->cost, unit->cost);
 }
 
+static bool add_cheapest(const struct search *s, const struct units *units, struct preemption *plan)
+{
+    plan->gain = plan->victim_count = 0;
+    plan->cost = 0;
+    for (uint32_t i = 0; i < units->count && plan->gain < s->need; i++) {
+        const struct victim *unit = &units->items[i].victim;
+        if (plan->victim_count == VICTIMS_MAX) return false;
+        if (make_room_for(s, plan, unit)) add_victim(plan, unit);
+    }
+    return plan->gain >= s->need;
+}
+
+/* Few devices need few units: the longer list is only made when the short one did not do. */
 static bool find_gang(const struct search *s, struct preemption *plan)
 {
     struct units units;
-    collect(s, &units);
-    const struct victim *alone = NULL;
-    for (uint32_t i = 0; i < units.count; i++) {
-        const struct victim *unit = &units.items[i];
-        if (unit->device_count >= s->need && (alone == NULL || unit->cost < alone->cost))
-            alone = unit;
-        if (plan->gain >= s->need || plan->victim_count == VICTIMS_MAX) continue;
-        if (make_room_for(s, plan, unit)) add_victim(plan, unit);
+    collect(s, &units, s->need <= UNITS_FEW / 2 ? UNITS_FEW : UNITS_MAX);
+    bool found = add_cheapest(s, &units, plan);
+    if (!found && units.cut && units.most < UNITS_MAX) {
+        collect(s, &units, UNITS_MAX);
+        found = add_cheapest(s, &units, plan);
     }
-    bool found = plan->gain >= s->need;
     if (found) prune(plan);
-    if (alone == NULL || (found && plan->cost <= alone->cost)) return found;
+    const struct victim *alone = &units.alone.victim;
+    if (alone->device_count == 0 || (found && plan->cost <= alone->cost)) return found;
     plan->victim_count = plan->gain = 0;
     plan->cost = 0;
     add_victim(plan, alone);

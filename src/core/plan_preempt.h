@@ -22,7 +22,7 @@
 
 #include "core/plan_buy.h"
 
-enum { VICTIMS_MAX = 256, UNITS_MAX = 512 };
+enum { VICTIMS_MAX = 256, UNITS_MAX = 512, UNITS_FEW = 16 };
 enum {
     RESTART_S = 60, /* what a job that was ended spends to come back: boot of workers, checkpoint */
     HANDOVER_S = 5, /* what a worker that hands over costs: at most a step is done again */

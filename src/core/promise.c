@@ -4,6 +4,7 @@
 #include "core/job.h"
 #include "core/offer.h"
 #include "core/plan_buy.h"
+#include "core/victims.h"
 
 static void cut(pool *p, uint32_t node, uint32_t device_count)
 {
@@ -13,6 +14,7 @@ static void cut(pool *p, uint32_t node, uint32_t device_count)
     ASSERT(device_count <= j->promised_count);
     class_promise(p, n->promise_job, node, device_count, false);
     n->promise_count -= device_count;
+    victims_promised(p, node);
     j->promised_count -= device_count;
     if (n->promise_count > 0) return;
     list_remove(&j->promises, CHAIN(p->nodes, promise_link), node);
@@ -39,6 +41,7 @@ bool promise_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count)
         list_append(&p->jobs[job].promises, CHAIN(p->nodes, promise_link), node);
     n->promise_job = job;
     n->promise_count += device_count;
+    victims_promised(p, node);
     class_promise(p, job, node, device_count, true);
     p->jobs[job].promised_count += device_count;
     return true;

@@ -13,6 +13,7 @@
 #include "core/prices.h"
 #include "core/quota.h"
 #include "core/state.h"
+#include "core/victims.h"
 #include <string.h>
 
 #define SNAPSHOT_MAGIC UINT64_C(0x32304c4f4f505353) /* "SSPOOL02" */
@@ -127,9 +128,9 @@ static void walk_meter(struct walk *w, struct meter *meter)
 static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct market) == 104, "walk the new field of market");
+static_assert(sizeof(struct market) == 128, "walk the new field of market");
 static_assert(sizeof(struct offer) == 184, "walk the new field of offer");
-static_assert(sizeof(struct node) == 256, "walk the new field of node");
+static_assert(sizeof(struct node) == 264, "walk the new field of node");
 static_assert(sizeof(struct lease) == 144, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
@@ -579,6 +580,8 @@ size_t pool_snapshot_write(const pool *p, uint8_t *buffer, size_t buffer_bytes)
 /* What was not walked. */
 static void rebuild(pool *p)
 {
+    for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++)
+        victims_clear(&p->markets[i]);
     for (uint32_t i = 0; i < p->offers_end; i++) {
         prices_add(p, market_of(p, p->offers[i].region_index, p->offers[i].model), i);
         table_insert(&p->offer_table, p->offers[i].offer_id, i);
@@ -593,9 +596,11 @@ static void rebuild(pool *p)
     for (uint32_t i = 0; i < p->nodes_end; i++) {
         table_insert(&p->node_table, p->nodes[i].node_key, i);
         node_retime(p, i);
+        p->nodes[i].victim_count = p->nodes[i].victims_listed = 0;
         if (node_is_usable(&p->nodes[i]) && p->nodes[i].offer != SLOT_NONE) class_node(p, i, true);
         if (p->nodes[i].promise_count > 0 && p->nodes[i].offer != SLOT_NONE)
             class_promise(p, p->nodes[i].promise_job, i, p->nodes[i].promise_count, true);
+        victims_promised(p, i);
     }
     quota_tick(p);
     quota_retime(p);

@@ -67,6 +67,7 @@ struct price {
 struct market {
     uint32_t first, room, count, sorted; /* its entries of p->prices (prices.h) */
     struct list idle_offers; /* those with nodes that have devices to give, cheapest first */
+    struct list victims, victims_promised; /* nodes (victims.h) */
     /* By capacity kind: devices ever within reach at once, and of the largest node among them. */
     uint64_t reach_devices[CAPACITY_KIND_END];
     uint32_t node_devices_max[CAPACITY_KIND_END];
@@ -113,10 +114,11 @@ struct node {
     uint32_t tenant, project, team, experiment;
     uint32_t devices_shared; /* opened for shares: neither free nor of one job (part.h) */
     uint32_t device_memory_mib, host_cpu_milli, host_memory_mib; /* as it was ordered */
-    uint32_t shared_listed, reserved;
-    uint32_t promise_job, promise_count; /* devices kept for one job; 0 = none (promise.h) */
+    uint32_t shared_listed;
+    uint16_t victim_count, victims_listed; /* follow from the rest (victims.h) */
+    uint32_t promise_job, promise_count;   /* devices kept for one job; 0 = none (promise.h) */
     struct list leases;
-    struct link offer_link, idle_link, shared_link, promise_link;
+    struct link offer_link, idle_link, shared_link, promise_link, victim_link;
 };
 
 enum lease_state {
@@ -246,6 +248,8 @@ struct pool {
     struct list shapes_used;
     struct list terms_unused;                  /* of no live job, oldest first */
     uint32_t reservation_count, reserved_word; /* jobs with promise_until_us */
+    uint64_t
+        promise_order_max; /* no promise is of a job behind (victims.h); follows from the rest */
     struct class_rule classes[JOB_CLASS_END];
     struct heap timers, plans;
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;

@@ -175,9 +175,9 @@ static void draw_map(uint32_t members)
     w.map.unit_count = shard_unit_count(BLOCKS);
     for (uint32_t u = 0; u < w.map.unit_count; u++) {
         w.map.owner[u] = (uint8_t)below(members);
-        w.map.mirror[u] = members == 1
-                              ? SHARD_NONE
-                              : (uint8_t)((w.map.owner[u] + 1 + below(members - 1)) % members);
+        uint32_t mirror = SHARD_NONE;
+        if (members > 1) mirror = (w.map.owner[u] + 1 + below(members - 1)) % members;
+        w.map.mirror[u] = (uint8_t)mirror;
     }
 }
 

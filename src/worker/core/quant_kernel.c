@@ -118,14 +118,22 @@ AVX2 static inline uint32_t together_avx2(__m256i v)
 #define TOGETHER(v)     together_avx2((__m256i)(v))
 #include "worker/core/quant_loops.h"
 
+#define AVX512 __attribute__((target("avx512f,avx2")))
+
+/* Checksums wrap. _mm512_reduce_add_epi32() would not: gcc's header adds signed lanes. */
+AVX512 static inline uint32_t total_avx512(__m512i v)
+{
+    return total_avx2(_mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1)));
+}
+
 #define LOOP(name)      name##_avx512
-#define TARGET          __attribute__((target("avx512f,avx2")))
+#define TARGET          AVX512
 #define LANES           16
 #define ROUND(v)        ((LOOP(vi))_mm512_cvtps_epi32((__m512)(v)))
 #define MAX(a, b)       ((LOOP(vi))_mm512_max_epi32((__m512i)(a), (__m512i)(b)))
 #define ANY_NEGATIVE(v) (_mm512_cmplt_epi32_mask((__m512i)(v), _mm512_setzero_si512()) != 0)
 #define LARGEST(v)      _mm512_reduce_max_epi32((__m512i)(v))
-#define TOTAL(v)        ((uint32_t)_mm512_reduce_add_epi32((__m512i)(v)))
+#define TOTAL(v)        total_avx512((__m512i)(v))
 #define TOGETHER(v)     ((uint32_t)_mm512_reduce_or_epi32((__m512i)(v)))
 #include "worker/core/quant_loops.h"
 

@@ -173,7 +173,9 @@ struct member {
      * they are told that they are stored (member_told). A new speaker hands over all that is not,
      * since the last reports of the one before may have died with its node; so do all others at
      * once, the newest MEMBER_REPEAT_MAX, for the new one may have come too late to know them. If a
-     * step stays missing all the same, everybody who knows it tells it. */
+     * step stays missing all the same, everybody who knows it tells it. Only those who saw a step end
+     * can tell it, not those synced past it: if they all die, each before its report came through,
+     * its loss is lost (the state is not). */
     uint64_t told;              /* all steps below are stored, so far as we heard */
     int64_t told_us;            /* since when it has stood there */
     bool gap_filled;            /* for this value of `told` */

@@ -11,8 +11,9 @@
  * Looking     Whoever moves data looks for it after work of its own, after data that came, and when
  *             member_take_data_due() says so; never for another reason.
  * Properties  Final weights have the bits of the one-worker run. Every mean holds each slot exactly
- *             once. Every step is reported, always with the same loss. Everybody ends, in bounded
- *             virtual time, after the trouble stops.
+ *             once. Every step is reported, always with the same loss, unless those who saw it end
+ *             all died before they could tell (lose_reports()). Everybody ends, in bounded virtual
+ *             time, after the trouble stops.
  * Not modelled  Torn frames (transport tests and the fuzzer), partial partitions that never heal.
  * Reproduce   worker_member_sim_test SEED
  */
@@ -104,6 +105,7 @@ struct link { /* one direction of one connection */
     bool looks; /* the sender has not yet seen that there is no data to send */
     uint32_t epoch, in_flight;
     int64_t last_us; /* arrival of the frame before: order is kept */
+    int64_t down_us; /* when this end saw it lost last */
 };
 
 struct world {
@@ -122,7 +124,8 @@ struct world {
     struct occurrence heap[HEAP_MAX];
     bool loss_known[64], store_full;
     int64_t report_us[64][NODES], commit_us[64][NODES]; /* when a node told of, applied a step */
-    uint64_t stored; /* all steps below are with the server for good */
+    bool told[64][NODES]; /* it told of the step, whether that came through or not */
+    uint64_t stored;      /* all steps below are with the server for good */
     float loss[64], final[WEIGHTS], final_moment[MOMENTS][ELEMENTS];
     double norm[64]; /* squared, of each step's mean gradient */
     uint64_t store_position;
@@ -312,6 +315,7 @@ static void release(struct world *w, struct node *node)
 static void close_link(struct world *w, uint32_t a, uint32_t b)
 {
     w->link[a][b].up = false;
+    w->link[a][b].down_us = w->now_us;
     w->link[a][b].epoch++;
 }
 
@@ -344,17 +348,33 @@ static void take_commits(struct world *w, uint32_t index)
             w->wrong = "a step was reported with two losses";
         if (!w->loss_known[step]) w->redone += commit.turn.redone_slots;
         if (w->report_us[step][index] == 0) w->report_us[step][index] = w->now_us + 1;
+        w->told[step][index] = true;
         w->loss_known[step] = true;
         w->loss[step] = commit.loss;
     }
 }
 
-/* Reports of the last REPORT_US are lost with a node that crashes, as its agent's are. */
+/* Since when it has been this node's to tell of a step: it saw it end, and lost the last of the others
+ * that had told of it. Before that it may rely on them. */
+static int64_t duty_us(const struct world *w, uint32_t step, uint32_t index)
+{
+    int64_t since_us = w->commit_us[step][index];
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        const struct link *link = &w->link[index][i];
+        int64_t lost_us = link->up ? w->now_us : link->down_us;
+        if (i != index && w->told[step][i] && lost_us > since_us) since_us = lost_us;
+    }
+    return since_us;
+}
+
+/* Reports of the last REPORT_US are lost with a node that crashes, as its agent's are; and what it knew,
+ * if it had no longer than that to tell it. Those synced past a step never knew it, so it may go untold
+ * when those who saw it end die in turn, each before its own report came through. */
 static void lose_reports(struct world *w, uint32_t dying)
 {
     for (uint32_t step = 0; step < w->steps; step++) {
+        if (w->now_us - duty_us(w, step, dying) < REPORT_US) w->commit_us[step][dying] = 0;
         if (w->now_us - w->report_us[step][dying] < REPORT_US) w->report_us[step][dying] = 0;
-        if (w->now_us - w->commit_us[step][dying] < REPORT_US) w->commit_us[step][dying] = 0;
     }
 }
 
@@ -372,7 +392,7 @@ static uint64_t first_not_stored(struct world *w)
     return w->stored;
 }
 
-/* A step that only nodes saw that crashed at once may go untold; all others must be told. */
+/* A step that only nodes saw that crashed before they could tell may go untold; no other. */
 static bool is_told(const struct world *w, uint32_t step)
 {
     bool seen = false;
@@ -834,6 +854,7 @@ static void happen(struct world *w, const struct occurrence *o)
     case ON_LINK_DOWN:
         if (!link->up || link->epoch != o->epoch) break;
         link->up = false;
+        link->down_us = w->now_us;
         member_peer_down(&node->member, id_of(o->peer));
         break;
     case ON_COPIED: member_save_copied(&node->member); break;
@@ -949,6 +970,7 @@ static const uint64_t remembered[] = {
     1855, /* a joiner whose copy came damaged waited for ever: the sync was not given up */
     3751, /* a new leader with old news of a level member synced it, and its moments were gone */
     2152, /* a share was asked for, withdrawn, and saved all the same */
+    8683, /* two who alone saw a step end died in turn, each before its report came through */
 };
 
 static void schedules_that_went_wrong_once(void **state)

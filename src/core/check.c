@@ -240,6 +240,7 @@ static void check_shapes(const pool *p)
     for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
         const struct shape *shape = &p->shapes[s];
         users += shape->user_count;
+        ASSERT(shape->first_waiting == 0);
         ASSERT(shape->threshold_ppm >= p->least_threshold_ppm);
         check_list(&shape->queue, CHAIN(p->jobs, queue_link));
         for (uint32_t j = shape->queue.head; j != SLOT_NONE; j = p->jobs[j].queue_link.next) {

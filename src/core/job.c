@@ -140,6 +140,7 @@ void job_interest(pool *p, uint32_t slot, bool wanted)
         list_append(interested, CHAIN(p->jobs, interested_link), slot);
     else
         list_remove(interested, CHAIN(p->jobs, interested_link), slot);
+    if (!wanted) plan_wake_next(p, j->region_index, j->shape);
 }
 
 int64_t job_due_us(const struct job *j)

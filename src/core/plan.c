@@ -33,12 +33,56 @@ void plan_catalog_changed(pool *p)
     offer_reprice_all(p);
 }
 
+/* It holds nothing and waits for the one device that was preempted for it. Of those that ask for the
+ * same, the oldest may take whatever a younger one may (promises bind only those behind): if it finds
+ * nothing, none does. Not so with backfill, which is a matter of each job's run time, nor with money. */
+static bool waits_like_others(const pool *p, const struct job *j)
+{
+    const struct shape *s = &p->shapes[j->shape];
+    return s->devices_max == 1 && s->budget_usd_micros_per_hour == 0 && j->leases.count == 0 &&
+           j->promised_count > 0 && j->promise_until_us == 0 &&
+           j->wait_reason == REASON_WAIT_PREEMPTED && !p->accounts_defined &&
+           p->reservation_count == 0;
+}
+
+static void note_waiting(pool *p, uint32_t job)
+{
+    struct shape *s = &p->shapes[p->jobs[job].shape];
+    if (s->first_waiting == 0 || p->jobs[job].order < p->jobs[s->first_waiting - 1].order)
+        s->first_waiting = job + 1;
+}
+
+void plan_wake_next(pool *p, uint32_t region_index, uint32_t shape)
+{
+    struct shape *s = &p->shapes[shape];
+    if (s->user_count == 0 || s->devices_max != 1) return;
+    for (uint32_t j = p->regions[region_index].interested.head; j != SLOT_NONE;
+         j = p->jobs[j].interested_link.next)
+        if (p->jobs[j].shape == shape && waits_like_others(p, &p->jobs[j])) note_waiting(p, j);
+    if (s->first_waiting != 0) job_touch(p, s->first_waiting - 1);
+    s->first_waiting = 0;
+}
+
+/* Of those that wait alike only the first: when it has what it wants, it wakes the next. */
+static void wake_bound(pool *p, const struct region *region, uint64_t models)
+{
+    for (uint32_t j = region->interested.head; j != SLOT_NONE; j = p->jobs[j].interested_link.next)
+        if (waits_like_others(p, &p->jobs[j])) note_waiting(p, j);
+    for (uint32_t j = region->interested.head; j != SLOT_NONE;
+         j = p->jobs[j].interested_link.next) {
+        struct shape *s = &p->shapes[p->jobs[j].shape];
+        bool is_first = s->first_waiting == j + 1;
+        if (is_first) s->first_waiting = 0;
+        if (!is_first && waits_like_others(p, &p->jobs[j])) continue;
+        if ((s->compat_mask & models) != 0) job_touch(p, j);
+    }
+}
+
 static void wake_region(pool *p, struct region *region)
 {
     uint64_t models = region->improved_mask;
     region->improved_mask = 0;
-    for (uint32_t j = region->interested.head; j != SLOT_NONE; j = p->jobs[j].interested_link.next)
-        if ((p->shapes[p->jobs[j].shape].compat_mask & models) != 0) job_touch(p, j);
+    wake_bound(p, region, models);
     for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
         if ((p->shapes[s].compat_mask & models) != 0 &&
             (p->shapes[s].region == 0 || p->shapes[s].region == region->region))

@@ -22,6 +22,8 @@ void plan_run(pool *p, struct pool_output *out); /* one piece of planning */
 void plan_room_made(pool *p);                    /* a node left the table */
 void plan_catalog_changed(pool *p);
 void plan_class_changed(pool *p); /* who waits may start now */
+/* A bound job wants no more, or is bound no more: the next that waits like it may look. */
+void plan_wake_next(pool *p, uint32_t region_index, uint32_t shape);
 
 /* plan_order.c */
 uint32_t shape_enter(pool *p, const struct pool_event *event); /* counts one user */

@@ -615,8 +615,10 @@ static void rebuild(pool *p)
             if (lease_holds(&p->leases[i]) && p->nodes[p->leases[i].node].offer != SLOT_NONE)
                 class_hold(p, i, true);
         }
-    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+        p->shapes[s].first_waiting = 0;
         table_insert(&p->shape_table, p->shapes[s].hash, s);
+    }
 }
 
 static pool *empty(pool *p)

@@ -190,8 +190,9 @@ struct shape {
     uint32_t account;       /* whose jobs; the pool's while nobody has quota, limits or a weight */
     uint32_t user_count;    /* live jobs; 0 = free slot */
     uint64_t ask_hash;      /* of what it asks for, whoever asks */
-    uint32_t quota_waits, reserved; /* sleeps until quota is freed */
-    struct list queue;              /* queued jobs, oldest first */
+    uint32_t quota_waits;   /* sleeps until quota is freed */
+    uint32_t first_waiting; /* job slot + 1, only inside wake_region() */
+    struct list queue;      /* queued jobs, oldest first */
     struct link shapes_link;
 };
 

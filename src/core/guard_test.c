@@ -370,6 +370,29 @@ static void no_class_preempts_its_equals_or_betters(void **state)
         }
 }
 
+/* Two devices come free at once while three wait for theirs: the two oldest take them, in order. */
+static void who_waits_for_victims_takes_what_comes_free_before(void **state)
+{
+    struct bench b;
+    struct lease_view l;
+    (void)state;
+    open_owned(&b, 4, 2);
+    submit_batch(&b, 1, JOB_CLASS_P2, 2);
+    for (uint64_t id = 2; id <= 7; id++) submit(&b, id, JOB_CLASS_P3, 1, 1);
+    for (uint64_t id = 10; id <= 12; id++) submit(&b, id, JOB_CLASS_P1, 1, 1);
+    for (uint64_t id = 10; id <= 12; id++) assert_int_equal(bench_job_state(&b, id), JOB_STARTING);
+    assert_true(bench_lease(&b, 1, 0, &l));
+    bench_worker(&b, l.node_key, 1, l.worker_id, WORKER_PHASE_FINISHED, 1);
+    bench_tick(&b);
+    assert_int_equal(bench_job_state(&b, 10), JOB_RUNNING);
+    assert_int_equal(bench_job_state(&b, 11), JOB_RUNNING);
+    assert_int_equal(bench_job_state(&b, 12), JOB_STARTING);
+    stop_told(&b);
+    bench_tick(&b);
+    assert_int_equal(bench_job_state(&b, 12), JOB_RUNNING);
+    bench_close(&b);
+}
+
 /* D14: stopped and read back at every event, it decides the same. */
 static void d14_a_restart_at_any_event_changes_nothing(void **state)
 {
@@ -409,6 +432,7 @@ int main(void)
         cmocka_unit_test(d10_no_scattered_kills),
         cmocka_unit_test(moves_come_before_kills),
         cmocka_unit_test(no_class_preempts_its_equals_or_betters),
+        cmocka_unit_test(who_waits_for_victims_takes_what_comes_free_before),
         cmocka_unit_test(d14_a_restart_at_any_event_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static char *write_report(struct agent *agent, struct report_room *room)
         .progress = room->progress,
         .ckpt_count = agent->progress.ckpt_count,
         .ckpts = agent->progress.ckpts,
-        .log_count = log_queue_peek(&agent->logs, room->logs, REPORT_LOGS_MAX),
+        .log_count = log_queue_send(&agent->logs, room->logs, REPORT_LOGS_MAX),
         .logs = room->logs,
         .logs_after = agent->logs.first - 1,
         .stall_count = stall_board_report(&agent->stalls, room->stalls, clock_monotonic_us()),

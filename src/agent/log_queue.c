@@ -132,8 +132,7 @@ void log_queue_add(struct log_queue *queue, struct log_source *source, uint64_t 
     append(queue, job, worker, stream, clean_copy(line, bytes, cut), wall_us);
 }
 
-uint32_t log_queue_peek(const struct log_queue *queue, struct report_log *ret_lines,
-                        uint32_t lines_max)
+uint32_t log_queue_send(struct log_queue *queue, struct report_log *ret_lines, uint32_t lines_max)
 {
     uint32_t count = 0;
     size_t bytes = 0;
@@ -143,10 +142,12 @@ uint32_t log_queue_peek(const struct log_queue *queue, struct report_log *ret_li
         if (count > 0 && bytes > LOG_QUEUE_REPORT_BYTES) break;
         ret_lines[count++] = *line;
     }
+    if (queue->sent_end < queue->first + count) queue->sent_end = queue->first + count;
     return count;
 }
 
 void log_queue_acknowledge(struct log_queue *queue, uint64_t after)
 {
-    while (queue->first < queue->end && queue->first <= after) drop_first(queue);
+    while (queue->first < queue->sent_end && queue->first < queue->end && queue->first <= after)
+        drop_first(queue);
 }

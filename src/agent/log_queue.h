@@ -34,6 +34,7 @@ struct log_queue {
     struct report_log *lines; /* ring of LOG_QUEUE_LINES_MAX */
     char (*times)[25];
     uint64_t first, end;    /* numbers of the lines kept: first <= n < end */
+    uint64_t sent_end;      /* lines below this were in a report */
     uint64_t dropped_count; /* of the oldest, not told yet */
 };
 
@@ -44,9 +45,10 @@ void log_queue_add(struct log_queue *queue, struct log_source *source, uint64_t 
                    uint64_t worker, const char *stream, const char *line, size_t bytes, bool cut,
                    int64_t wall_us);
 
-/* Lines not acknowledged yet, oldest first: at most lines_max, borrowed until the next call. */
-uint32_t log_queue_peek(const struct log_queue *queue, struct report_log *ret_lines,
-                        uint32_t lines_max);
-void log_queue_acknowledge(struct log_queue *queue, uint64_t after); /* lines up to and with it */
+/* Lines not acknowledged yet, oldest first: at most lines_max, borrowed until the next call. They
+ * count as sent. */
+uint32_t log_queue_send(struct log_queue *queue, struct report_log *ret_lines, uint32_t lines_max);
+/* The server has the lines up to and with this one; what was never sent stays, whatever it says. */
+void log_queue_acknowledge(struct log_queue *queue, uint64_t after);
 
 #endif

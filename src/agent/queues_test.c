@@ -80,17 +80,33 @@ static void test_log_lines_are_kept_until_acknowledged(void **state)
     assert_true(log_queue_open(&queue));
     add(&queue, &source, "a", 1000000);
     add(&queue, &source, "b", 1000000);
-    assert_int_equal(log_queue_peek(&queue, lines, 4), 2);
-    assert_int_equal(log_queue_peek(&queue, lines, 4), 2); /* looking takes nothing */
+    assert_int_equal(log_queue_send(&queue, lines, 4), 2);
+    assert_int_equal(log_queue_send(&queue, lines, 4), 2); /* sending takes nothing */
     assert_string_equal(lines[0].line, "a");
     assert_string_equal(lines[0].time, "1970-01-01T00:00:01.000Z");
-    assert_int_equal(log_queue_peek(&queue, lines, 1), 1);
+    assert_int_equal(log_queue_send(&queue, lines, 1), 1);
     log_queue_acknowledge(&queue, 1);
-    assert_int_equal(log_queue_peek(&queue, lines, 4), 1);
+    assert_int_equal(log_queue_send(&queue, lines, 4), 1);
     assert_string_equal(lines[0].line, "b");
     log_queue_acknowledge(&queue, 1000); /* more than there is: a server that knows better */
-    assert_int_equal(log_queue_peek(&queue, lines, 4), 0);
+    assert_int_equal(log_queue_send(&queue, lines, 4), 0);
     assert_int_equal(queue.first, 3);
+    log_queue_close(&queue);
+}
+
+static void test_log_lines_never_sent_are_not_acknowledged(void **state)
+{
+    (void)state;
+    struct log_queue queue;
+    struct log_source source = {0};
+    struct report_log line;
+    assert_true(log_queue_open(&queue));
+    add(&queue, &source, "in the report", 1000000);
+    assert_int_equal(log_queue_send(&queue, &line, 1), 1);
+    add(&queue, &source, "came while it was on its way", 1000000);
+    log_queue_acknowledge(&queue, 1000);
+    assert_int_equal(log_queue_send(&queue, &line, 1), 1);
+    assert_string_equal(line.line, "came while it was on its way");
     log_queue_close(&queue);
 }
 
@@ -117,7 +133,7 @@ static void test_bytes_become_text(void **state)
     assert_true(log_queue_open(&queue));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         add(&queue, &source, cases[i].bytes, 1000000);
-        assert_int_equal(log_queue_peek(&queue, &line, 1), 1);
+        assert_int_equal(log_queue_send(&queue, &line, 1), 1);
         assert_string_equal(line.line, cases[i].text);
         log_queue_acknowledge(&queue, queue.end - 1);
     }
@@ -129,7 +145,7 @@ static uint64_t lines_and_dropped(struct log_queue *queue)
 {
     struct report_log line;
     uint64_t sum = 0, dropped;
-    while (log_queue_peek(queue, &line, 1) == 1) {
+    while (log_queue_send(queue, &line, 1) == 1) {
         bool remark = sscanf(line.line, "(shoal: %lu", &dropped) == 1;
         sum += remark ? dropped : 1;
         log_queue_acknowledge(queue, queue->first);
@@ -164,6 +180,9 @@ static void test_full_queue_adds_up(void **state)
     /* The server is back and takes most of them; the next line brings the remark. */
     struct log_source source = {0};
     uint64_t taken = LOG_QUEUE_LINES_MAX - 100;
+    struct report_log *sent = mem_zalloc(LOG_QUEUE_LINES_MAX, sizeof *sent);
+    assert_int_equal(log_queue_send(&queue, sent, LOG_QUEUE_LINES_MAX), LOG_QUEUE_LINES_MAX);
+    mem_free(sent);
     log_queue_acknowledge(&queue, queue.first + taken - 1);
     add(&queue, &source, "y", 1000000);
     assert_int_equal(lines_and_dropped(&queue) + taken, LINES + 1);
@@ -275,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_lines_are_the_same_however_they_arrive),
         cmocka_unit_test(test_line_reader_without_memory_cuts),
         cmocka_unit_test(test_log_lines_are_kept_until_acknowledged),
+        cmocka_unit_test(test_log_lines_never_sent_are_not_acknowledged),
         cmocka_unit_test(test_bytes_become_text),
         cmocka_unit_test(test_flood_adds_up),
         cmocka_unit_test(test_full_queue_adds_up),

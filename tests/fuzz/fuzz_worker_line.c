@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .phase = AGENT_PHASE_JOINED,
         .started = "",
         .device_model = "",
-        .log_count = log_queue_peek(&h.logs, lines, 64),
+        .log_count = log_queue_send(&h.logs, lines, 64),
         .logs = lines,
     };
     char *text = agent_report_write(&report);

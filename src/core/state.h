@@ -2,7 +2,7 @@
  *
  * Shape      Fixed slots in the caller's block; a reference is a slot number, SLOT_NONE = none. Ids
  *            from outside reach slots through tables (table.h).
- * Fields     Only fixed-width integers, no padding bytes with meaning: snapshot.c walks every
+ * Fields     Only fixed-width integers, no padding bytes with meaning: walk.c walks every
  *            field, and a static_assert there fails when a struct grows without it.
  * Rules      Whoever changes what an entity waits for calls its ..._retime(): the timer of an
  *            entity is a pure function of its fields, which pool_check() verifies.

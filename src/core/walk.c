@@ -1,0 +1,416 @@
+/* Every field of the state, named once (walk.h). */
+#include "core/walk.h"
+
+/* A struct that grows without its walk would be lost by a snapshot and missed by the digest. */
+static_assert(sizeof(struct model) == 16, "walk the new field of model");
+static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
+static_assert(sizeof(struct region) == 88, "walk the new field of region");
+static_assert(sizeof(struct market) == 128, "walk the new field of market");
+static_assert(sizeof(struct offer) == 184, "walk the new field of offer");
+static_assert(sizeof(struct node) == 264, "walk the new field of node");
+static_assert(sizeof(struct lease) == 144, "walk the new field of lease");
+static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
+static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
+static_assert(sizeof(struct account) == 272, "walk the new field of account");
+static_assert(sizeof(struct job) == 336, "walk the new field of job");
+static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
+static_assert(sizeof(struct history) == 32, "walk the new field of history");
+
+static void walk_account(struct walk *w, pool *p, struct account *a)
+{
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
+        walk_i64(w, &a->quota_milli[kind]);
+        walk_i64(w, &a->borrow_milli[kind]);
+        walk_i64(w, &a->lend_milli[kind]);
+        walk_i64(w, &a->total_milli[kind]);
+        walk_i64(w, &a->pool_milli[kind]);
+        walk_i64(w, &a->used_milli[kind]);
+        walk_i64(w, &a->own_milli[kind]);
+        walk_i64(w, &a->held_milli[kind]);
+        walk_u32(w, &a->has_quota[kind]);
+    }
+    walk_i64(w, &a->average);
+    walk_i64(w, &a->average_us);
+    walk_i64(w, &a->usd_micros_per_hour);
+    walk_i64(w, &a->usd_micros_per_hour_max);
+    for (uint32_t i = 0; i < QUOTA_PERIODS; i++) {
+        walk_i64(w, &a->usd_micros_max[i]);
+        walk_i64(w, &a->spent_usd_micros[i]);
+        walk_i64(w, &a->period[i]);
+    }
+    walk_i64(w, &a->reserved_usd_micros);
+    walk_i64(w, &a->paced_us);
+    walk_slot(w, &a->parent, p->accounts_end);
+    walk_u32(w, &a->name);
+    walk_u32(w, &a->level);
+    walk_u32(w, &a->weight_milli);
+    walk_u32(w, &a->jobs);
+    walk_u32(w, &a->jobs_max);
+    walk_u32(w, &a->workers);
+    walk_u32(w, &a->workers_max);
+    walk_u32(w, &a->submissions_per_minute_max);
+}
+
+static void walk_quotas(struct walk *w, pool *p)
+{
+    walk_u32(w, &p->accounts_defined);
+    walk_u32(w, &p->quota_freed);
+    walk_u32(w, &p->quota_waiting);
+    walk_i64(w, &p->quota_wake_us);
+    for (uint32_t i = 0; i < p->config.limits.models_max; i++) {
+        walk_u32(w, &p->quota_kind[i]);
+        walk_u32(w, &p->quota_weight_milli[i]);
+        if (p->quota_kind[i] >= QUOTA_KINDS) {
+            w->bad = true;
+            p->quota_kind[i] = 0;
+        }
+    }
+    for (uint32_t i = 0; i < p->accounts_end; i++) {
+        walk_account(w, p, &p->accounts[i]);
+        /* Parents come first: nobody walks in a circle. */
+        if (i > 0 && p->accounts[i].parent >= i) w->bad = true;
+    }
+}
+
+static void walk_catalog(struct walk *w, pool *p)
+{
+    for (uint32_t i = 0; i < p->config.limits.models_max; i++) {
+        walk_u64(w, &p->models[i].capability_mask);
+        walk_u32(w, &p->models[i].ncu_milli);
+        walk_u32(w, &p->models[i].vram_mib);
+    }
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++) {
+        walk_u64(w, &p->rules[i].capability_mask);
+        walk_u64(w, &p->rules[i].hardware_mask);
+        walk_u32(w, &p->rules[i].vram_min_mib);
+        walk_u32(w, &p->rules[i].price_threshold_ppm);
+    }
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        walk_u32(w, &p->classes[i].reserved_ppm);
+        walk_u32(w, &p->classes[i].burst_ppm);
+        walk_u32(w, &p->classes[i].may_preempt_mask);
+        walk_u32(w, &p->classes[i].preemptible);
+        walk_u32(w, &p->classes[i].queues);
+    }
+    for (uint32_t i = 0; i < HISTORY_MAX; i++) {
+        walk_u64(w, &p->histories[i].key);
+        walk_i64(w, &p->histories[i].mean_us);
+        walk_i64(w, &p->histories[i].deviation_us);
+        walk_u32(w, &p->histories[i].count);
+    }
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        walk_u64(w, &p->regions[i].model_mask);
+        walk_u64(w, &p->regions[i].improved_mask);
+        for (uint32_t class = 0; class < JOB_CLASS_END; class ++) {
+            walk_u64(w, &p->regions[i].kept_models[class]);
+            walk_u32(w, &p->regions[i].kept_kinds[class]);
+        }
+        walk_u32(w, &p->regions[i].region);
+        walk_list(w, &p->regions[i].interested, p->jobs_end);
+    }
+    for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++) {
+        if (w->mode == WALK_READ) p->markets[i] = (struct market){0};
+        walk_list(w, &p->markets[i].idle_offers, p->offers_end);
+        for (uint32_t kind = 0; kind < CAPACITY_KIND_END; kind++) {
+            walk_u64(w, &p->markets[i].reach_devices[kind]);
+            walk_u32(w, &p->markets[i].node_devices_max[kind]);
+        }
+    }
+}
+
+static void walk_offer(struct walk *w, pool *p, struct offer *o)
+{
+    walk_u64(w, &o->offer_id);
+    walk_i64(w, &o->usd_micros_per_hour);
+    walk_i64(w, &o->on_demand_usd_micros_per_hour);
+    walk_i64(w, &o->unit_usd_micros);
+    walk_i64(w, &o->metered_us);
+    walk_i64(w, &o->refused_until_us);
+    walk_meter(w, &o->meter);
+    walk_u32(w, &o->provider);
+    walk_index(w, &o->region_index, p->regions_end);
+    walk_u32(w, &o->zone);
+    walk_index(w, &o->model, p->config.limits.models_max);
+    if (p->regions_end == 0) w->bad = true; /* an offer is somewhere */
+    walk_u32(w, &o->capacity);
+    walk_u32(w, &o->device_count);
+    walk_u32(w, &o->hazard_ppm);
+    walk_u32(w, &o->stock_count);
+    walk_u32(w, &o->taken_count);
+    walk_u32(w, &o->reach_count);
+    walk_u32(w, &o->share_ppm);
+    walk_u32(w, &o->hot_ppm);
+    walk_u32(w, &o->idle_listed);
+    walk_u32(w, &o->refused_count);
+    walk_list(w, &o->nodes, p->nodes_end);
+    walk_list(w, &o->idle_nodes, p->nodes_end);
+    walk_list(w, &o->shared_nodes, p->nodes_end);
+    walk_u32(w, &o->host_cpu_milli);
+    walk_u32(w, &o->host_memory_mib);
+    walk_link(w, &o->idle_link, p->offers_end);
+}
+
+static void walk_node(struct walk *w, pool *p, struct node *n)
+{
+    walk_u64(w, &n->node_key);
+    walk_u64(w, &n->tag_job_id);
+    walk_i64(w, &n->ordered_us);
+    walk_i64(w, &n->boot_since_us);
+    walk_i64(w, &n->up_since_us);
+    walk_i64(w, &n->notice_us);
+    walk_i64(w, &n->agent_heard_us);
+    walk_i64(w, &n->ask_us);
+    walk_i64(w, &n->deadline_us);
+    walk_i64(w, &n->idle_since_us);
+    walk_i64(w, &n->settled_us);
+    walk_meter(w, &n->base);
+    walk_i64(w, &n->entered_usd_micros);
+    walk_slot(w, &n->offer, p->offers_end);
+    walk_u32(w, &n->state);
+    walk_u32(w, &n->phase);
+    walk_u32(w, &n->device_count);
+    walk_u32(w, &n->devices_free);
+    walk_u32(w, &n->drain_reason);
+    walk_u32(w, &n->agent_joined);
+    walk_u32(w, &n->billing);
+    walk_u32(w, &n->release_sent);
+    walk_u32(w, &n->price_moved);
+    walk_u32(w, &n->bill_closed);
+    walk_u32(w, &n->idle_listed);
+    walk_u32(w, &n->tenant);
+    walk_u32(w, &n->project);
+    walk_u32(w, &n->team);
+    walk_u32(w, &n->experiment);
+    walk_u32(w, &n->devices_shared);
+    walk_u32(w, &n->device_memory_mib);
+    walk_u32(w, &n->host_cpu_milli);
+    walk_u32(w, &n->host_memory_mib);
+    walk_u32(w, &n->shared_listed);
+    walk_link(w, &n->shared_link, p->nodes_end);
+    walk_list(w, &n->leases, p->leases_end);
+    walk_link(w, &n->offer_link, p->nodes_end);
+    walk_link(w, &n->idle_link, p->nodes_end);
+    walk_index(w, &n->promise_job, p->jobs_end);
+    walk_u32(w, &n->promise_count);
+    walk_link(w, &n->promise_link, p->nodes_end);
+}
+
+static void walk_lease(struct walk *w, pool *p, struct lease *l)
+{
+    walk_u64(w, &l->worker_id);
+    walk_u64(w, &l->step);
+    walk_i64(w, &l->since_us);
+    walk_i64(w, &l->deadline_us);
+    walk_i64(w, &l->ask_us);
+    walk_index(w, &l->job, p->jobs_end);
+    walk_index(w, &l->node, p->nodes_end);
+    walk_u32(w, &l->device_count);
+    walk_u32(w, &l->paid_milli);
+    walk_u32(w, &l->device_milli);
+    walk_u32(w, &l->device_index);
+    walk_u32(w, &l->memory_mib);
+    walk_u32(w, &l->host_cpu_milli);
+    walk_u32(w, &l->host_memory_mib);
+    walk_u32(w, &l->state);
+    walk_u32(w, &l->phase);
+    walk_u32(w, &l->stop_reason);
+    walk_u32(w, &l->fallback);
+    walk_u32(w, &l->backfill);
+    walk_link(w, &l->job_link, p->leases_end);
+    walk_link(w, &l->node_link, p->leases_end);
+    walk_i64(w, &l->quota_ncu_milli);
+    walk_i64(w, &l->quota_usd_micros_per_hour);
+    walk_i64(w, &l->reserved_usd_micros);
+    walk_u32(w, &l->quota_kind);
+    walk_u32(w, &l->quota_counted);
+    if (l->quota_kind >= QUOTA_KINDS) w->bad = true;
+}
+
+static void walk_shape(struct walk *w, pool *p, struct shape *s)
+{
+    walk_u64(w, &s->hash);
+    walk_u64(w, &s->capability_mask);
+    walk_u64(w, &s->pool_mask);
+    walk_u64(w, &s->compat_mask);
+    walk_i64(w, &s->budget_usd_micros_per_hour);
+    walk_u32(w, &s->vram_min_mib);
+    walk_u32(w, &s->devices_min);
+    walk_u32(w, &s->devices_max);
+    walk_u32(w, &s->price_threshold_ppm);
+    walk_u32(w, &s->region);
+    walk_u32(w, &s->job_class);
+    walk_u32(w, &s->kind);
+    walk_u32(w, &s->capacity_mask);
+    walk_u32(w, &s->threshold_ppm);
+    walk_u32(w, &s->user_count);
+    walk_index(w, &s->terms, p->terms_end);
+    walk_index(w, &s->account, p->accounts_end);
+    walk_u64(w, &s->ask_hash);
+    walk_u32(w, &s->quota_waits);
+    walk_list(w, &s->queue, p->jobs_end);
+    walk_link(w, &s->shapes_link, p->shapes_end);
+}
+
+/* Every byte: terms are compared as bytes. */
+static void walk_job_terms(struct walk *w, struct job_terms *t)
+{
+    walk_i64(w, &t->run_us);
+    walk_i64(w, &t->notice_us);
+    walk_i64(w, &t->ckpt_interval_us);
+    walk_u64(w, &t->data_bytes);
+    walk_u32(w, &t->data_region);
+    walk_u32(w, &t->device_milli);
+    walk_u32(w, &t->device_memory_mib);
+    walk_u32(w, &t->mig_profile);
+    walk_u32(w, &t->host_cpu_milli);
+    walk_u32(w, &t->host_memory_mib);
+    walk_u32(w, &t->ncu_milli);
+    walk_u8(w, &t->topology_required);
+    walk_u8(w, &t->topology_preferred);
+    walk_u8(w, &t->degrade);
+    walk_u8(w, &t->affinity);
+    walk_u8(w, &t->spread);
+    walk_u8(w, &t->gate);
+    for (uint32_t i = 0; i < 2; i++) walk_u8(w, &t->reserved_bytes[i]);
+    walk_u32(w, &t->reserved_word);
+    for (uint32_t i = 0; i < 2; i++) walk_u64(w, &t->reserved[i]);
+}
+
+static void walk_terms(struct walk *w, pool *p, struct terms *t)
+{
+    walk_u64(w, &t->terms_id);
+    walk_job_terms(w, &t->job);
+    walk_u32(w, &t->user_count);
+    walk_link(w, &t->unused_link, p->terms_end);
+}
+
+static void walk_job(struct walk *w, pool *p, struct job *j)
+{
+    walk_u64(w, &j->job_id);
+    walk_u64(w, &j->spec_hash);
+    walk_u64(w, &j->order);
+    walk_u64(w, &j->step);
+    walk_u64(w, &j->ckpt_step);
+    walk_u64(w, &j->round_worker_id);
+    walk_i64(w, &j->submitted_us);
+    walk_i64(w, &j->started_us);
+    walk_i64(w, &j->ended_us);
+    walk_i64(w, &j->short_since_us);
+    walk_i64(w, &j->budget_usd_micros);
+    walk_i64(w, &j->usd_micros);
+    walk_i64(w, &j->budget_check_us);
+    walk_i64(w, &j->review_us);
+    walk_i64(w, &j->claim_until_us);
+    walk_i64(w, &j->over_since_us);
+    walk_i64(w, &j->quiet_until_us);
+    walk_i64(w, &j->last_a);
+    walk_i64(w, &j->last_b);
+    walk_i64(w, &j->last_c);
+    walk_u32(w, &j->state);
+    walk_u32(w, &j->job_class);
+    walk_u32(w, &j->devices_min);
+    walk_u32(w, &j->devices_max);
+    walk_slot(w, &j->shape, p->shapes_end);
+    walk_slot(w, &j->region_index, p->regions_end);
+    walk_u32(w, &j->interested);
+    walk_u32(w, &j->tenant);
+    walk_u32(w, &j->project);
+    walk_u32(w, &j->team);
+    walk_u32(w, &j->experiment);
+    walk_u32(w, &j->failures);
+    walk_u32(w, &j->last_kind);
+    walk_u32(w, &j->last_reason);
+    walk_u32(w, &j->wait_reason);
+    walk_u32(w, &j->wait_count);
+    walk_index(w, &j->account, p->accounts_end);
+    walk_u32(w, &j->over_said);
+    walk_u32(w, &j->claims);
+    walk_i64(w, &j->ckpt_us);
+    walk_i64(w, &j->promise_until_us);
+    walk_u64(w, &j->preempted_by);
+    walk_u64(w, &j->preempted_cost);
+    walk_u32(w, &j->preempted_count);
+    walk_u32(w, &j->preempted_ends);
+    walk_u32(w, &j->promised_count);
+    walk_u32(w, &j->promise_late);
+    walk_list(w, &j->promises, p->nodes_end);
+    walk_list(w, &j->leases, p->leases_end);
+    walk_link(w, &j->queue_link, p->jobs_end);
+    walk_link(w, &j->interested_link, p->jobs_end);
+    walk_link(w, &j->ended_link, p->jobs_end);
+}
+
+static void walk_head(struct walk *w, pool *p)
+{
+    const struct pool_limits *limits = &p->config.limits;
+    uint32_t models_max = limits->models_max, pools_max = limits->pools_max;
+    walk_u32(w, &models_max);
+    walk_u32(w, &pools_max);
+    if (models_max != limits->models_max || pools_max != limits->pools_max) w->bad = true;
+    walk_u64(w, &p->last_seq);
+    walk_u64(w, &p->next_key);
+    walk_u64(w, &p->next_worker);
+    walk_i64(w, &p->now_us);
+    walk_i64(w, &p->usd_micros_jobs);
+    walk_i64(w, &p->usd_micros_overhead);
+    walk_i64(w, &p->usd_micros_idle);
+    walk_i64(w, &p->usd_micros_adjustment);
+    walk_i64(w, &p->usd_micros_forgotten);
+    walk_end(w, &p->nodes_end, p->node_slots);
+    walk_end(w, &p->jobs_end, limits->jobs_max);
+    walk_end(w, &p->leases_end, limits->leases_max);
+    walk_end(w, &p->offers_end, limits->offers_max);
+    walk_end(w, &p->shapes_end, limits->jobs_max);
+    walk_end(w, &p->regions_end, models_max == 0 ? 0 : p->markets_end / models_max);
+    walk_end(w, &p->terms_end, limits->terms_max + 1);
+    walk_end(w, &p->accounts_end, p->accounts_max);
+    walk_end(w, &p->node_count, p->node_slots);
+    walk_u32(w, &p->starved);
+    walk_u32(w, &p->improved);
+    walk_u32(w, &p->budget_job_count);
+    walk_u32(w, &p->least_threshold_ppm);
+    walk_u32(w, &p->reservation_count);
+    walk_list(w, &p->nodes_free, p->nodes_end);
+    walk_list(w, &p->leases_free, p->leases_end);
+    walk_list(w, &p->shapes_free, p->shapes_end);
+    walk_list(w, &p->ended, p->jobs_end);
+    walk_list(w, &p->shapes_used, p->shapes_end);
+    walk_list(w, &p->terms_unused, p->terms_end);
+}
+
+/* Who is to be planned: jobs by slot, shapes by slot behind jobs_max. Put back in the order of the
+ * heap's array, the array comes out the same. */
+static void walk_plans(struct walk *w, pool *p)
+{
+    uint32_t count = p->plans.count, jobs_max = p->config.limits.jobs_max;
+    walk_end(w, &count, p->plans.id_end);
+    for (uint32_t i = 0; i < count && !w->bad; i++) {
+        uint32_t is_shape = 0, slot = 0;
+        int64_t key = 0;
+        if (w->mode != WALK_READ) {
+            is_shape = p->plans.ids[i] >= jobs_max;
+            slot = p->plans.ids[i] - (is_shape ? jobs_max : 0);
+            key = p->plans.keys[p->plans.ids[i]];
+        }
+        walk_u32(w, &is_shape);
+        walk_index(w, &slot, is_shape ? p->shapes_end : p->jobs_end);
+        walk_i64(w, &key);
+        if (w->mode == WALK_READ && !w->bad)
+            heap_set(&p->plans, is_shape ? jobs_max + slot : slot, key);
+    }
+}
+
+void walk_pool(struct walk *w, pool *p)
+{
+    walk_head(w, p);
+    if (w->bad) return; /* the counts below cannot be trusted */
+    walk_catalog(w, p);
+    walk_quotas(w, p);
+    for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);
+    for (uint32_t i = 0; i < p->nodes_end; i++) walk_node(w, p, &p->nodes[i]);
+    for (uint32_t i = 0; i < p->leases_end; i++) walk_lease(w, p, &p->leases[i]);
+    for (uint32_t i = TERMS_NONE + 1; i < p->terms_end; i++) walk_terms(w, p, &p->terms[i]);
+    for (uint32_t i = 0; i < p->shapes_end; i++) walk_shape(w, p, &p->shapes[i]);
+    for (uint32_t i = 0; i < p->jobs_end; i++) walk_job(w, p, &p->jobs[i]);
+    walk_plans(w, p);
+}

@@ -3,13 +3,16 @@
  *
  *     bench_member [WORKERS [ROUNDS]]      64 and 4 unless given
  *
- * Rows        loss_known_ms.closed.r64    kill -9 until the LAST survivor knows
+ * Rows        loss_known_ms.closed.r64    the kernel closes the last descriptor of one that was
+ *                                        killed, until the LAST survivor knows (exit_watch.h)
+ *             loss_known_ms.killed.r64    the same from kill -9, its exit included
  *             loss_known_ms.silent.r64    SIGSTOP until the last survivor knows
  *             worker_loss_to_step_ms.r64  last survivor knows until ALL survivors applied a step
  *             control_cpu_ppm.r64         CPU of a worker waiting in a long slot: beats
  * How         worker_group.h. A survivor's log line says when it knew of the loss.
  */
 #include "base/clock.h"
+#include "exit_watch.h"
 #include "median.h"
 #include "worker_group.h"
 #include <inttypes.h>
@@ -34,23 +37,24 @@ static int64_t line_us(const char *line)
     return (int64_t)timegm(&tm) * 1000000 + ms * INT64_C(1000);
 }
 
-/* Newest log line of any survivor about the loss of `victim`, and how many lines there are. */
-static int64_t known_us(const struct worker_group *g, uint32_t victim, uint32_t *ret_lines)
+/* What the survivors' log says of the loss of one of them. */
+struct loss_log {
+    FILE *file; /* read on from where the last loss was told */
+    uint32_t lines;
+    int64_t newest_us;
+};
+
+static void read_loss(struct loss_log *log, uint32_t victim)
 {
     char line[2048], field[32];
-    int64_t newest = 0;
-    *ret_lines = 0;
     snprintf(field, sizeof field, " worker=%u ", victim + 1);
-    FILE *log = fopen(g->log, "r");
-    if (log == NULL) return 0;
-    while (fgets(line, sizeof line, log) != NULL) {
+    clearerr(log->file);
+    while (fgets(line, sizeof line, log->file) != NULL) {
         if (strstr(line, "a peer is lost") == NULL || strstr(line, field) == NULL) continue;
         int64_t at = line_us(line);
-        if (at > newest) newest = at;
-        ++*ret_lines;
+        if (at > log->newest_us) log->newest_us = at;
+        log->lines++;
     }
-    (void)fclose(log);
-    return newest;
 }
 
 /* When the last survivor had applied a step after `from_us`; 0: not yet. */
@@ -66,35 +70,65 @@ static int64_t all_stepped_us(const struct worker_group *g, uint32_t victim, int
     return last;
 }
 
-struct result {
-    double known_ms, step_ms;
+struct result { /* of the closed ones: closing from when the signal was sent to the first close */
+    double known_ms, closed_ms, spread_ms, exit_ms, step_ms;
 };
 
-static bool lose(struct worker_group *g, uint32_t victim, int number, struct result *ret)
+static double ms(int64_t us)
 {
-    uint32_t survivors = 0, lines = 0;
-    for (uint32_t i = 0; i < g->count; i++) survivors += group_is_alive(g, i) && i != victim;
-    int64_t lost_us = clock_wall_us(), known = 0, stepped = 0;
+    return (double)us / 1000;
+}
+
+static bool send_signal(struct worker_group *g, uint32_t victim, int number,
+                        struct exit_watch *watch)
+{
+    bool closes = number == SIGKILL;
+    if (closes && !exit_watch_begin(watch, g->worker[victim].life)) return false;
     group_signal(g, victim, number);
-    for (int i = 0; i < 1000 && lines < survivors; i++) {
+    if (closes) exit_watch_end(watch);
+    return !closes || watch->last_us != 0;
+}
+
+static bool lose(struct worker_group *g, struct loss_log *log, uint32_t victim, int number,
+                 struct result *ret)
+{
+    uint32_t survivors = 0;
+    struct exit_watch watch = {.prompt = true};
+    for (uint32_t i = 0; i < g->count; i++) survivors += group_is_alive(g, i) && i != victim;
+    log->lines = 0;
+    log->newest_us = 0;
+    int64_t lost_us = clock_wall_us(), stepped = 0;
+    bool fine = send_signal(g, victim, number, &watch);
+    for (int i = 0; i < 1000 && log->lines < survivors && fine; i++) {
         group_serve(g, 2000);
-        known = known_us(g, victim, &lines);
+        read_loss(log, victim);
     }
     /* A step that everybody had applied before it knew may be newer than the kill: ask for one
      * applied after the last one knew. */
-    for (int i = 0; i < 1000 && stepped == 0; i++) {
+    for (int i = 0; i < 1000 && stepped == 0 && fine; i++) {
         group_serve(g, 2000);
-        stepped = all_stepped_us(g, victim, known);
+        stepped = all_stepped_us(g, victim, log->newest_us);
     }
     group_signal(g, victim, SIGKILL);
-    if (lines < survivors || stepped == 0) {
-        fprintf(stderr, "bench_member: worker %u: %u of %u survivors knew, %s\n", victim + 1, lines,
-                survivors, stepped == 0 ? "no step since" : "stepped");
+    if (log->lines < survivors || stepped == 0) {
+        fprintf(stderr, "bench_member: worker %u: %u of %u survivors knew, %s\n", victim + 1,
+                log->lines, survivors, stepped == 0 ? "no step since" : "stepped");
         return false;
     }
-    *ret = (struct result){(double)(known - lost_us) / 1000, (double)(stepped - known) / 1000};
-    fprintf(stderr, "%s worker %u: known after %.1f ms, all stepped %.1f ms later\n",
-            number == SIGKILL ? "kill" : "stop", victim + 1, ret->known_ms, ret->step_ms);
+    if (!watch.prompt) fprintf(stderr, "no real-time priority: closes may be seen late\n");
+    *ret = (struct result){.known_ms = ms(log->newest_us - lost_us),
+                           .closed_ms = ms(log->newest_us - watch.last_us),
+                           .spread_ms = ms(watch.last_us - watch.first_us),
+                           .exit_ms = ms(watch.first_us - lost_us),
+                           .step_ms = ms(stepped - log->newest_us)};
+    if (number == SIGKILL)
+        fprintf(stderr,
+                "kill worker %u: first close after %.1f ms, last %.1f ms later, known "
+                "%.1f ms later, all stepped %.1f ms later\n",
+                victim + 1, ret->exit_ms, ret->spread_ms, ret->closed_ms, ret->step_ms);
+    else
+        fprintf(stderr, "stop worker %u: known after %.1f ms, all stepped %.1f ms later\n",
+                victim + 1, ret->known_ms, ret->step_ms);
     return true;
 }
 
@@ -109,8 +143,11 @@ static void row(const char *name, double *values, uint32_t count, const char *un
 
 static bool open_group(struct worker_group *g, uint32_t workers, uint64_t slot_us)
 {
-    const struct group_options options = {
-        .elements = ELEMENTS, .slots = workers, .gang = workers, .steps = 1000000};
+    const struct group_options options = {.elements = ELEMENTS,
+                                          .slots = workers,
+                                          .gang = workers,
+                                          .steps = 1000000,
+                                          .watch_exit = true};
     if (!group_open(g, &options)) return false;
     for (uint32_t i = 0; i < workers; i++) (void)group_start(g, slot_us);
     return true;
@@ -118,10 +155,12 @@ static bool open_group(struct worker_group *g, uint32_t workers, uint64_t slot_u
 
 static bool measure_losses(struct worker_group *g, uint32_t workers, uint32_t rounds)
 {
-    double closed[ROUNDS_MAX], silent[ROUNDS_MAX], step[2 * ROUNDS_MAX];
+    double killed_ms[ROUNDS_MAX], closed[ROUNDS_MAX], silent[ROUNDS_MAX], step[2 * ROUNDS_MAX];
     char name[64];
     uint32_t steps = 0;
     bool fine = open_group(g, workers, 20000) && group_wait_step(g, 10);
+    struct loss_log log = {.file = fopen(g->log, "r")};
+    fine = fine && log.file != NULL;
     double cpu = group_cpu_us(g);
     int64_t before = g->last_step, from_us = clock_monotonic_us();
     group_serve(g, 2000000);
@@ -131,18 +170,22 @@ static bool measure_losses(struct worker_group *g, uint32_t workers, uint32_t ro
                 (group_cpu_us(g) - cpu) / 1000 / (double)(g->last_step - before));
     for (uint32_t i = 0; i < rounds && fine; i++) { /* the first victim leads */
         struct result killed, stopped;
-        fine = lose(g, 2 * i, SIGKILL, &killed) && group_wait_step(g, g->last_step + 5) &&
-               lose(g, 2 * i + 1, SIGSTOP, &stopped) && group_wait_step(g, g->last_step + 5);
+        fine = lose(g, &log, 2 * i, SIGKILL, &killed) && group_wait_step(g, g->last_step + 5) &&
+               lose(g, &log, 2 * i + 1, SIGSTOP, &stopped) && group_wait_step(g, g->last_step + 5);
         if (!fine) break;
-        closed[i] = killed.known_ms;
+        killed_ms[i] = killed.known_ms;
+        closed[i] = killed.closed_ms;
         silent[i] = stopped.known_ms;
         step[steps++] = killed.step_ms;
         step[steps++] = stopped.step_ms;
     }
+    if (log.file != NULL) (void)fclose(log.file); /* only read */
     group_close(g, !fine);
     if (!fine) return false;
     snprintf(name, sizeof name, "loss_known_ms.closed.r%u", workers);
     row(name, closed, rounds, "ms", 50);
+    snprintf(name, sizeof name, "loss_known_ms.killed.r%u", workers);
+    row(name, killed_ms, rounds, "ms", 50);
     snprintf(name, sizeof name, "loss_known_ms.silent.r%u", workers);
     row(name, silent, rounds, "ms", 1000);
     snprintf(name, sizeof name, "worker_loss_to_step_ms.r%u", workers);

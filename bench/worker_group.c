@@ -86,6 +86,24 @@ bool group_open(struct worker_group *g, const struct group_options *options)
     return g->seen != NULL && g->page != MAP_FAILED;
 }
 
+enum { LAST_FD = 900 }; /* above all that a worker opens */
+
+/* Two pipes whose writing ends the child alone holds: one among the first descriptors it has, one
+ * behind all others. The kernel closes a dying process's descriptors one after another. */
+static bool open_lives(int read_end[2], int write_end[2])
+{
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        if (pipe(ends) != 0) return false;
+        read_end[i] = ends[0];
+        write_end[i] = ends[1];
+    }
+    int last = fcntl(write_end[1], F_DUPFD, LAST_FD);
+    (void)close(write_end[1]);
+    write_end[1] = last;
+    return last >= 0;
+}
+
 static _Noreturn void run_child(struct worker_group *g, uint32_t index, int fd)
 {
     for (uint32_t i = 0; i < index; i++)
@@ -111,7 +129,9 @@ uint32_t group_start(struct worker_group *g, uint64_t slot_us)
         exit(1);
     }
     struct group_worker *worker = &g->worker[g->count++];
-    *worker = (struct group_worker){.slot_us = slot_us, .fd = pair[0]};
+    *worker = (struct group_worker){.slot_us = slot_us, .fd = pair[0], .life = {-1, -1}};
+    int life[2] = {-1, -1};
+    if (g->options.watch_exit && !open_lives(worker->life, life)) exit(1);
     worker->in = mem_alloc(GROUP_LINE_BYTES);
     fflush(NULL);
     pid_t pid = fork();
@@ -121,6 +141,7 @@ uint32_t group_start(struct worker_group *g, uint64_t slot_us)
         run_child(g, index, pair[1]);
     }
     (void)close(pair[1]);
+    for (int i = 0; i < 2 && life[i] >= 0; i++) (void)close(life[i]);
     worker->pid = pid;
     return index;
 }
@@ -285,6 +306,7 @@ void group_close(struct worker_group *g, bool keep_log)
     for (uint32_t i = 0; i < g->count; i++) {
         group_signal(g, i, SIGKILL);
         if (g->worker[i].fd >= 0) (void)close(g->worker[i].fd);
+        for (int k = 0; k < 2 && g->worker[i].life[k] >= 0; k++) (void)close(g->worker[i].life[k]);
         mem_free(g->worker[i].in);
     }
     mem_free(g->seen);

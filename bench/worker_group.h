@@ -22,8 +22,9 @@ struct group_page { /* written by the workers; wall clock */
 };
 
 struct group_worker {
-    pid_t pid; /* 0: gone */
-    int fd;    /* -1: closed */
+    pid_t pid;   /* 0: gone */
+    int fd;      /* -1: closed */
+    int life[2]; /* with watch_exit: end when the first, the last of its descriptors is closed */
     uint64_t slot_us;
     char addr[64], *in;
     uint32_t count;
@@ -32,6 +33,7 @@ struct group_worker {
 struct group_options {
     uint32_t elements, slots, gang;
     uint64_t steps, seed; /* seed: of group_below() */
+    bool watch_exit;      /* see exit_watch.h */
 };
 
 struct worker_group {

@@ -333,12 +333,57 @@ static void bench_memory(void)
     print_row("bytes_per_queued_job", "", bytes, "B", "budget", 1024, false);
 }
 
-static void bench_offers(const char *size, uint32_t count)
+enum { OFFER_REGIONS = 250, OFFER_MODELS = 40 };
+
+/* How the prices come: one event each, or several in one, in the order of the offers or in any. */
+enum telling { TELL_SINGLE, TELL_TOGETHER, TELL_SHUFFLED };
+
+static struct pool_event market_offer(struct drive *d, uint32_t i)
 {
-    enum { OFFER_REGIONS = 250, OFFER_MODELS = 40 };
-    double times_ms[RUNS];
-    struct drive d;
-    open_drive(&d,
+    return offer_event(1 + i, 1 + i % OFFER_REGIONS, i / OFFER_REGIONS % OFFER_MODELS,
+                       CAPACITY_SPOT, 1000000 + (int64_t)(i % 977) * 1000 + draw(d, 20000), 4);
+}
+
+static void tell_single(struct drive *d, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct pool_event offer = market_offer(d, i);
+        step(d, &offer);
+    }
+}
+
+/* `order`: of the offers; NULL = as they were told. */
+static void tell_together(struct drive *d, uint32_t count, const uint32_t *order)
+{
+    struct pool_event event = {.kind = POOL_EVENT_OFFERS_PRICED};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = order == NULL ? i : order[i], n = event.u.offers_priced.count;
+        event.u.offers_priced.prices[n] = (struct told_price){
+            .offer_id = 1 + at,
+            .usd_micros_per_hour = 1000000 + (int64_t)(at % 977) * 1000 + draw(d, 20000)};
+        event.u.offers_priced.count++;
+        event.u.offers_priced.more = i + 1 < count;
+        if (event.u.offers_priced.count < PRICED_MAX && i + 1 < count) continue;
+        step(d, &event);
+        event.u.offers_priced.count = 0;
+    }
+}
+
+static uint32_t *shuffled(struct drive *d, uint32_t count)
+{
+    uint32_t *order = need(count, sizeof order[0]);
+    for (uint32_t i = 0; i < count; i++) order[i] = i;
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t j = draw(d, i), moved = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = moved;
+    }
+    return order;
+}
+
+static void open_offers(struct drive *d, uint32_t count)
+{
+    open_drive(d,
                (struct pool_limits){.nodes_max = 1000,
                                     .jobs_max = 1000,
                                     .offers_max = count,
@@ -347,26 +392,35 @@ static void bench_offers(const char *size, uint32_t count)
                                     .leases_max = 1000},
                1000);
     for (uint32_t i = 0; i < OFFER_MODELS; i++)
-        step(&d, &(struct pool_event){.kind = POOL_EVENT_MODEL_DEFINED,
-                                      .u.model_defined = {.model = i,
-                                                          .ncu_milli = 400 + i,
-                                                          .vram_mib = 40960,
-                                                          .capability_mask = 1}});
-    for (int run = -1; run < RUNS; run++) { /* the first pass makes them */
+        step(d, &(struct pool_event){.kind = POOL_EVENT_MODEL_DEFINED,
+                                     .u.model_defined = {.model = i,
+                                                         .ncu_milli = 400 + i,
+                                                         .vram_mib = 40960,
+                                                         .capability_mask = 1}});
+    tell_single(d, count);
+}
+
+/* All prices change, then a job comes and is given devices: from the first price to the new plan. */
+static void bench_offers(const char *size, uint32_t count, enum telling telling)
+{
+    double times_ms[RUNS];
+    struct drive d;
+    open_offers(&d, count);
+    uint32_t *order = telling == TELL_SHUFFLED ? shuffled(&d, count) : NULL;
+    for (int run = 0; run < RUNS; run++) {
         int64_t start_us = clock_monotonic_us();
-        for (uint32_t i = 0; i < count; i++) {
-            struct pool_event offer = offer_event(
-                1 + i, 1 + i % OFFER_REGIONS, i / OFFER_REGIONS % OFFER_MODELS, CAPACITY_SPOT,
-                1000000 + (int64_t)(i % 977) * 1000 + draw(&d, 20000), 4);
-            step(&d, &offer);
-        }
+        if (telling == TELL_SINGLE)
+            tell_single(&d, count);
+        else
+            tell_together(&d, count, order);
         struct pool_event job = job_event((uint64_t)(run + 10), 1, 8);
         step(&d, &job);
         settle(&d);
-        if (run >= 0) times_ms[run] = (double)(clock_monotonic_us() - start_us) / 1000;
+        times_ms[run] = (double)(clock_monotonic_us() - start_us) / 1000;
     }
     print_row("offers_replan_ms", size, median_of_doubles(times_ms, RUNS), "ms", "budget", 50,
               false);
+    mem_free(order);
     close_drive(&d);
 }
 
@@ -412,7 +466,11 @@ int main(int argc, char **argv)
     if (wanted(argc, argv, "100k")) bench_size("100k", 100000, 0, false);
     if (wanted(argc, argv, "projects")) bench_size("10k.projects_1000", 10000, 1000, false);
     if (wanted(argc, argv, "preempting")) bench_size("10k.preempting", 10000, 0, true);
-    if (wanted(argc, argv, "1m")) bench_offers("1m", 1000000);
+    if (wanted(argc, argv, "1m")) {
+        bench_offers("1m", 1000000, TELL_TOGETHER);
+        bench_offers("1m.shuffled", 1000000, TELL_SHUFFLED);
+        bench_offers("1m.single_events", 1000000, TELL_SINGLE);
+    }
     bench_memory();
     bench_ncu_mix();
     return 0;

@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define LARGE_BYTES (UINT64_C(64) << 20)
+#define LARGE_PAGE  (UINT64_C(2) << 20)
 
 static _Atomic uint64_t calls;
 static _Atomic uint64_t failures;
@@ -52,11 +56,22 @@ void *mem_alloc_sure(size_t bytes)
     abort();
 }
 
+/* Tables of millions read at random miss the processor's map of 4 KiB pages at every turn. A hint: where
+ * it is not taken nothing changes. Smaller blocks would only grow by what they do not use. */
+static void prefer_large_pages(void *block, size_t bytes)
+{
+    uintptr_t first = ((uintptr_t)block + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    uintptr_t end = ((uintptr_t)block + bytes) / LARGE_PAGE * LARGE_PAGE;
+    if (first < end) (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
 void *mem_zalloc(size_t count, size_t bytes)
 {
     size_t product = 0;
     bool fails = must_fail() || __builtin_mul_overflow(count, bytes, &product);
-    return counted(fails ? NULL : calloc(product == 0 ? 1 : product, 1));
+    void *block = counted(fails ? NULL : calloc(product == 0 ? 1 : product, 1));
+    if (block != NULL && product >= LARGE_BYTES) prefer_large_pages(block, product);
+    return block;
 }
 
 void *mem_realloc(void *block, size_t bytes)

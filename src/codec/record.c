@@ -216,6 +216,17 @@ static void walk_class_defined(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.class_defined.queues);
 }
 
+/* All of them, also those beyond the count: they are 0. */
+static void walk_offers_priced(struct walk *walk, struct pool_event *e)
+{
+    walk_u32(walk, &e->u.offers_priced.count);
+    walk_u32(walk, &e->u.offers_priced.more);
+    for (uint32_t i = 0; i < PRICED_MAX; i++) {
+        walk_u64(walk, &e->u.offers_priced.prices[i].offer_id);
+        walk_i64(walk, &e->u.offers_priced.prices[i].usd_micros_per_hour);
+    }
+}
+
 /* false: no such kind */
 static bool walk_body(struct walk *walk, struct pool_event *e)
 {
@@ -240,6 +251,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_ACCOUNT_DEFINED: walk_account_defined(walk, e); return true;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: walk_quota_model(walk, e); return true;
     case POOL_EVENT_CLASS_DEFINED: walk_class_defined(walk, e); return true;
+    case POOL_EVENT_OFFERS_PRICED: walk_offers_priced(walk, e); return true;
     case POOL_EVENT_KIND_END: return false;
     }
     return false;

@@ -381,6 +381,7 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_TERMS_DEFINED: terms_define(p, event, out); return;
     case POOL_EVENT_ACCOUNT_DEFINED: quota_define(p, event, out); return;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: quota_define_model(p, event); return;
+    case POOL_EVENT_OFFERS_PRICED: offer_prices_told(p, event); return;
     case POOL_EVENT_KIND_END: break;
     }
     UNREACHABLE();

@@ -47,6 +47,20 @@ static const char *check_offer(const struct pool_event *event)
     return NULL;
 }
 
+static const char *check_prices(const struct pool_event *event)
+{
+    uint32_t count = event->u.offers_priced.count;
+    if (count == 0 || count > PRICED_MAX) return "prices: 1 to 6 of them in one event";
+    if (event->u.offers_priced.more > 1) return "prices: more is neither 0 nor 1";
+    for (uint32_t i = 0; i < count; i++) {
+        if (event->u.offers_priced.prices[i].offer_id == 0)
+            return "prices: offer 0 means none, use another";
+        if (!is_price(event->u.offers_priced.prices[i].usd_micros_per_hour))
+            return "prices: a price must be 0 or more and at most $10000/h";
+    }
+    return NULL;
+}
+
 static const char *check_job(const struct pool_event *event)
 {
     if (event->u.job_submitted.job_id == 0) return "job: id 0 means none, use another";
@@ -220,6 +234,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_ACCOUNT_DEFINED: return check_account(event);
     case POOL_EVENT_QUOTA_MODEL_DEFINED: return check_quota_model(event);
     case POOL_EVENT_CLASS_DEFINED: return check_class(event);
+    case POOL_EVENT_OFFERS_PRICED: return check_prices(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

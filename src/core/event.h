@@ -41,7 +41,8 @@ enum pool_event_kind {
     POOL_EVENT_TERMS_DEFINED,  /* what jobs ask for beyond JOB_SUBMITTED; comes before the job */
     POOL_EVENT_ACCOUNT_DEFINED, /* weight, quota and limits of a tenant, project, team or user */
     POOL_EVENT_QUOTA_MODEL_DEFINED, /* what a device of a model counts in quotas */
-    POOL_EVENT_CLASS_DEFINED, /* what a class is guaranteed and may do (class.h) */
+    POOL_EVENT_CLASS_DEFINED,       /* what a class is guaranteed and may do (class.h) */
+    POOL_EVENT_OFFERS_PRICED,       /* new prices of offers told before, several at once */
     POOL_EVENT_KIND_END,
 };
 
@@ -145,6 +146,13 @@ static_assert(sizeof(struct job_terms) == 88, "terms have no padding");
 
 enum { ACCOUNT_LEVELS = 4, QUOTA_KINDS = 2, QUOTA_PERIODS = 2 }; /* tenant, project, team, user */
 
+enum { PRICED_MAX = 6 };
+
+struct told_price {
+    uint64_t offer_id;
+    int64_t usd_micros_per_hour; /* of a whole node, now */
+};
+
 /* Fixed size, no pointers: journaled, replayed, fuzzed and compared as bytes. */
 struct pool_event {
     uint64_t seq;
@@ -243,11 +251,17 @@ struct pool_event {
         } quota_model_defined;
         struct {
             uint32_t job_class;
-            uint32_t reserved_ppm, burst_ppm; /* of the NCU of its pools; the rest it must wait for */
-            uint32_t may_preempt_mask;        /* bit = job_class; only classes below it count */
-            uint32_t preemptible;             /* 1: its jobs may be preempted */
+            uint32_t reserved_ppm,
+                burst_ppm;             /* of the NCU of its pools; the rest it must wait for */
+            uint32_t may_preempt_mask; /* bit = job_class; only classes below it count */
+            uint32_t preemptible;      /* 1: its jobs may be preempted */
             uint32_t queues; /* 0: it starts in the round of its submission or is refused */
         } class_defined;
+        struct {
+            uint32_t count; /* 1 to PRICED_MAX; an offer that was never told is passed over */
+            uint32_t more;  /* 1: another of these follows at once, nothing is planned before */
+            struct told_price prices[PRICED_MAX];
+        } offers_priced;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

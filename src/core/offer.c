@@ -238,6 +238,84 @@ static void note_reach(pool *p, struct offer *o)
     o->reach_count = (uint32_t)reach;
 }
 
+/* What a price or a stock means to those who wait: taken before and after. */
+struct appeal {
+    int64_t usd_micros_per_hour;
+    uint32_t stock, share_ppm, hot_ppm;
+};
+
+static struct appeal appeal_of(const pool *p, const struct offer *o)
+{
+    return (struct appeal){.usd_micros_per_hour = o->usd_micros_per_hour,
+                           .stock = offer_stock(p, o),
+                           .share_ppm = o->share_ppm,
+                           .hot_ppm = o->hot_ppm};
+}
+
+static bool is_better(const struct appeal *now, const struct appeal *before)
+{
+    return now->usd_micros_per_hour < before->usd_micros_per_hour || now->stock > before->stock ||
+           now->share_ppm < before->share_ppm || now->hot_ppm < before->hot_ppm;
+}
+
+/* Where the one after `previous` is, when prices come in the order in which the offers were told. */
+static uint32_t find_next(const pool *p, uint64_t offer_id, uint32_t previous)
+{
+    uint32_t next = previous + 1; /* SLOT_NONE + 1 is the first */
+    if (next < p->offers_end && p->offers[next].offer_id == offer_id) return next;
+    return table_find(&p->offer_table, offer_id);
+}
+
+static void price_told(pool *p, uint32_t slot, int64_t price)
+{
+    struct offer *o = &p->offers[slot];
+    struct appeal before = appeal_of(p, o);
+    set_price(p, slot, price,
+              o->capacity == CAPACITY_ON_DEMAND ? price : o->on_demand_usd_micros_per_hour);
+    struct appeal now = appeal_of(p, o);
+    if (is_better(&now, &before) && now.stock + o->idle_nodes.count > 0) offer_improve(p, slot);
+}
+
+static void prefetch_offer(const pool *p, uint32_t slot)
+{
+    for (size_t at = 0; at < sizeof(struct offer); at += 64)
+        __builtin_prefetch((const uint8_t *)&p->offers[slot] + at);
+}
+
+/* They lie all over the memory: what is looked at next is fetched for all prices of an event before the
+ * first of them is looked at, so that the waits overlap. */
+static void find_priced(pool *p, const struct pool_event *event, uint32_t ret_slots[PRICED_MAX])
+{
+    const struct told_price *prices = event->u.offers_priced.prices;
+    uint32_t count = event->u.offers_priced.count, next = p->offer_priced + 1;
+    if (next >= p->offers_end || p->offers[next].offer_id != prices[0].offer_id)
+        for (uint32_t i = 0; i < count; i++) table_prefetch(&p->offer_table, prices[i].offer_id);
+    for (uint32_t i = 0; i < count; i++) {
+        ret_slots[i] = find_next(p, prices[i].offer_id, p->offer_priced);
+        if (ret_slots[i] == SLOT_NONE) continue;
+        prefetch_offer(p, ret_slots[i]);
+        if (ret_slots[i] == p->offer_priced + 1 && ret_slots[i] + 2 * PRICED_MAX < p->offers_end)
+            prefetch_offer(p, ret_slots[i] + 2 * PRICED_MAX); /* the rest may follow in order */
+        p->offer_priced = ret_slots[i];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (ret_slots[i] == SLOT_NONE) continue;
+        const struct offer *o = &p->offers[ret_slots[i]];
+        const struct market *market = market_of(p, o->region_index, o->model);
+        __builtin_prefetch(&market->sorted);
+        __builtin_prefetch(&p->prices[market->first + o->place], /* to write */ 1);
+    }
+}
+
+void offer_prices_told(pool *p, const struct pool_event *event)
+{
+    uint32_t slots[PRICED_MAX], count = event->u.offers_priced.count;
+    find_priced(p, event, slots);
+    for (uint32_t i = 0; i < count; i++)
+        if (slots[i] != SLOT_NONE)
+            price_told(p, slots[i], event->u.offers_priced.prices[i].usd_micros_per_hour);
+}
+
 void offer_change(pool *p, const struct pool_event *event, struct pool_output *out)
 {
     uint32_t slot = table_find(&p->offer_table, event->u.offer_changed.offer_id);
@@ -248,8 +326,7 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
         return;
     }
     struct offer *o = &p->offers[slot];
-    int64_t old_price = o->usd_micros_per_hour;
-    uint32_t old_stock = offer_stock(p, o), old_share = o->share_ppm, old_hot = o->hot_ppm;
+    struct appeal before = appeal_of(p, o);
     set_price(p, slot, event->u.offer_changed.usd_micros_per_hour,
               event->u.offer_changed.on_demand_usd_micros_per_hour);
     o->hazard_ppm = event->u.offer_changed.hazard_ppm;
@@ -258,7 +335,7 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
     o->stock_count = event->u.offer_changed.stock_count;
     o->taken_count = o->taken_count == 0 ? 0 : unanswered(p, o);
     note_reach(p, o);
-    bool better = is_new || o->usd_micros_per_hour < old_price || offer_stock(p, o) > old_stock ||
-                  o->share_ppm < old_share || o->hot_ppm < old_hot;
-    if (better && offer_stock(p, o) + o->idle_nodes.count > 0) offer_improve(p, slot);
+    struct appeal now = appeal_of(p, o);
+    bool better = is_new || is_better(&now, &before);
+    if (better && now.stock + o->idle_nodes.count > 0) offer_improve(p, slot);
 }

@@ -12,6 +12,9 @@
 #include "core/state.h"
 
 void offer_change(pool *p, const struct pool_event *event, struct pool_output *out);
+/* OFFERS_PRICED: an on-demand offer's own price is also what its node costs on demand; that of others
+ * stays as it was told. */
+void offer_prices_told(pool *p, const struct pool_event *event);
 uint32_t offer_stock(const pool *p, const struct offer *o);         /* that can be bought now */
 bool offer_is_above(const struct offer *o, uint32_t threshold_ppm); /* spot above the threshold */
 struct meter offer_meter(const struct offer *o, int64_t now_us);
@@ -22,7 +25,7 @@ void offer_give_back(pool *p, uint32_t slot);
 void offer_refuse(pool *p, uint32_t slot, int64_t until_us);
 /* A quota is the provider's word about all it sells in the region, not about one offer. */
 void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us);
-void offer_improve(pool *p, uint32_t slot);   /* new supply: wakes who waits for such devices */
+void offer_improve(pool *p, uint32_t slot); /* new supply: wakes who waits for such devices */
 void region_improve(pool *p, uint32_t region_index, uint64_t models);
 void offer_list_idle(pool *p, uint32_t slot); /* after its idle nodes changed */
 void offer_reprice_all(pool *p);              /* after a model changed */

@@ -459,11 +459,14 @@ static bool is_cheaper_unit(const pool *p, uint32_t a, uint32_t b)
     return x->offer_id < y->offer_id;
 }
 
-/* Above this price per NCU-hour no offer of the model gives the devices for `least` or less. */
-static int64_t unit_bound(const pool *p, uint32_t model, uint32_t devices_min, int64_t least)
+/* Above this price per NCU-hour no offer of the market gives the devices for `least` or less: it is
+ * paid for in whole nodes. */
+static int64_t unit_bound(const pool *p, const struct market *market, uint32_t model,
+                          uint32_t devices_min, int64_t least)
 {
     if (least < 0) return INT64_MAX;
-    uint64_t ncu_milli = (uint64_t)p->models[model].ncu_milli * devices_min;
+    uint32_t paid = market->devices_least > devices_min ? market->devices_least : devices_min;
+    uint64_t ncu_milli = (uint64_t)p->models[model].ncu_milli * paid;
     return (int64_t)((uint64_t)least * 1000 / ncu_milli);
 }
 
@@ -473,7 +476,7 @@ static void alone_in_market(const struct supply *s, uint32_t model, uint32_t dev
 {
     const struct market *market = market_of(s->p, s->region_index, model);
     const struct price *prices = s->p->prices + market->first;
-    int64_t bound = unit_bound(s->p, model, devices_min, *least);
+    int64_t bound = unit_bound(s->p, market, model, devices_min, *least);
     for (uint32_t i = 0; i < market->count; i++) {
         uint32_t at = prices[i].offer;
         if (prices[i].unit_usd_micros > bound) continue;
@@ -482,7 +485,7 @@ static void alone_in_market(const struct supply *s, uint32_t model, uint32_t dev
         if (cost == *least && !is_cheaper_unit(s->p, at, *ret_offer)) continue;
         *least = cost;
         *ret_offer = at;
-        bound = unit_bound(s->p, model, devices_min, cost);
+        bound = unit_bound(s->p, market, model, devices_min, cost);
     }
 }
 

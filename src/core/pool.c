@@ -145,6 +145,7 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     p->config = *config;
     p->next_key = p->next_worker = 1; /* 0 is no node and no worker */
     p->least_threshold_ppm = UINT32_MAX;
+    p->offer_priced = SLOT_NONE;
     clear_lists(p);
     heap_clear(&p->timers);
     heap_clear(&p->plans);
@@ -209,6 +210,7 @@ void pool_step(pool *p, const struct pool_event *event, struct pool_output *out)
         MARK(out, CLOCK_WENT_BACK);
     quota_tick(p);
     apply_event(p, event, out);
+    if (event->kind == POOL_EVENT_OFFERS_PRICED && event->u.offers_priced.more != 0) return;
     work(p, out);
 }
 

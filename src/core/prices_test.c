@@ -108,10 +108,106 @@ static void all_offers_in_one_market_or_each_in_its_own_fit(void **state)
     }
 }
 
+static struct pool_event price_event(const struct bench *b, uint64_t id, int64_t price,
+                                     bool together)
+{
+    const struct offer *o = &b->p->offers[table_find(&b->p->offer_table, id)];
+    bool on_demand = o->capacity == CAPACITY_ON_DEMAND;
+    if (together)
+        return (struct pool_event){.kind = POOL_EVENT_OFFERS_PRICED,
+                                   .u.offers_priced = {.count = 1, .prices = {{id, price}}}};
+    return (struct pool_event){
+        .kind = POOL_EVENT_OFFER_CHANGED,
+        .u.offer_changed = {.offer_id = id,
+                            .usd_micros_per_hour = price,
+                            .on_demand_usd_micros_per_hour =
+                                on_demand ? price : o->on_demand_usd_micros_per_hour,
+                            .region = 1,
+                            .capacity = o->capacity,
+                            .device_count = o->device_count,
+                            .stock_count = o->stock_count}};
+}
+
+static void open_market(struct bench *b, uint32_t offers, uint32_t stock, int64_t price)
+{
+    bench_open(b, NULL);
+    bench_model(b, 0, 1000, 16, 1);
+    for (uint32_t id = 1; id <= offers; id++)
+        bench_offer(
+            b, (struct test_offer){.id = id,
+                                   .region = 1,
+                                   .capacity = id % 3 == 0 ? CAPACITY_ON_DEMAND : CAPACITY_SPOT,
+                                   .devices = 2,
+                                   .stock = stock,
+                                   .price = price * id,
+                                   .on_demand = 8000});
+}
+
+static void submit(struct bench *b, uint64_t id, int64_t budget_per_hour)
+{
+    bench_submit(b, (struct test_job){.id = id,
+                                      .min = 1,
+                                      .max = 4,
+                                      .capability_mask = 1,
+                                      .job_class = JOB_CLASS_P2,
+                                      .budget_per_hour = budget_per_hour});
+}
+
+/* One pool hears of each price by itself, the other by OFFERS_PRICED: the same is decided, paid and
+ * held. Jobs run on some of the offers and spot rises above their threshold; stock never binds. */
+static void a_price_told_with_others_is_the_same_price(void **state)
+{
+    (void)state;
+    struct bench pools[2];
+    uint64_t seed = 7;
+    for (uint32_t i = 0; i < 2; i++) {
+        open_market(&pools[i], 6, 100000, 1000);
+        for (uint64_t job = 1; job <= 3; job++) submit(&pools[i], job, job == 2 ? 20000 : 0);
+        bench_raise(&pools[i]);
+    }
+    for (uint32_t round = 0; round < 500; round++) {
+        uint64_t id = 1 + draw(&seed, 6);
+        int64_t price = 1000 * (1 + draw(&seed, 12));
+        for (uint32_t i = 0; i < 2; i++) {
+            bench_step(&pools[i], price_event(&pools[i], id, price, i == 1));
+            bench_raise(&pools[i]);
+            bench_live(&pools[i], 5 * SECOND_US);
+        }
+        assert_memory_equal(pools[0].said, pools[1].said, sizeof pools[0].said);
+        assert_memory_equal(pools[0].entered_usd_micros, pools[1].entered_usd_micros,
+                            sizeof pools[0].entered_usd_micros);
+    }
+    assert_true(pools[1].said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD] > 0);
+    for (uint32_t i = 0; i < 2; i++) bench_close(&pools[i]);
+}
+
+/* Nothing is planned while more prices follow at once; what was never told is passed over. */
+static void a_plan_waits_for_the_last_of_the_prices(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_market(&b, 2, 8, 1000);
+    submit(&b, 1, 2000); /* two nodes of the first: the budget is used up with two devices to go */
+    submit(&b, 2, 0);
+    struct pool_event event = {
+        .kind = POOL_EVENT_OFFERS_PRICED,
+        .u.offers_priced = {.count = 3, .more = 1, .prices = {{1, 9500}, {77, 1}, {2, 9500}}}};
+    bench_step(&b, event); /* far above the threshold of both jobs, who hold such nodes */
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 0);
+    assert_int_equal(pool_offers_end(b.p), 2);
+    assert_int_equal(pool_next_wake_us(b.p), b.now_us); /* should the last of them never come */
+    event.u.offers_priced.more = 0;
+    bench_step(&b, event);
+    assert_true(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD] > 0);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_order_is_exact_sorted_or_not),
+        cmocka_unit_test(a_price_told_with_others_is_the_same_price),
+        cmocka_unit_test(a_plan_waits_for_the_last_of_the_prices),
         cmocka_unit_test(all_offers_in_one_market_or_each_in_its_own_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,6 +301,19 @@ static void change_offer(struct world *w, uint32_t offer)
                    .on_demand_usd_micros_per_hour = on_demand}});
 }
 
+/* Several at once, more to follow or not, some of offers that do not exist. */
+static void change_prices(struct world *w)
+{
+    struct pool_event event = {
+        .kind = POOL_EVENT_OFFERS_PRICED,
+        .u.offers_priced = {.count = 1 + draw(w, PRICED_MAX), .more = !w->calm && draw(w, 3) == 0}};
+    for (uint32_t i = 0; i < event.u.offers_priced.count; i++)
+        event.u.offers_priced.prices[i] = (struct told_price){
+            .offer_id = 100 + draw(w, OFFERS + 2),
+            .usd_micros_per_hour = (1 + (int64_t)draw(w, MODELS)) * USD / 10 * (2 + draw(w, 11))};
+    happen(w, event);
+}
+
 static void submit(struct world *w)
 {
     uint32_t min = 1 + draw(w, 4);
@@ -394,7 +407,12 @@ static void trouble(struct world *w)
     case 1:
     case 2: submit(w); return;
     case 3:
-    case 4: change_offer(w, draw(w, OFFERS)); return;
+    case 4:
+        if (draw(w, 2) == 0)
+            change_prices(w);
+        else
+            change_offer(w, draw(w, OFFERS));
+        return;
     case 5:
         happen(w, (struct pool_event){.kind = POOL_EVENT_JOB_CANCELLED,
                                       .u.job_cancelled = {.job_id = 1 + draw(w, JOBS)}});

@@ -243,7 +243,8 @@ struct pool {
     uint32_t quota_kind[MODELS_MAX], quota_weight_milli[MODELS_MAX];
     uint64_t improved_regions[REGIONS_MAX / 64]; /* bit = region whose improved_mask is not 0 */
     uint32_t prices_end, unsorted_count; /* unsorted_count: markets longer than PRICES_SCAN_MAX */
-    uint32_t reserved;
+    uint32_t
+        offer_priced; /* the last one: where the next is looked for first; no decision sees it */
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
     struct list ended;                                /* jobs, oldest end first */
     struct list shapes_used;

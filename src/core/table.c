@@ -41,6 +41,11 @@ static uint32_t probe(const struct table *table, uint64_t id)
     return at;
 }
 
+void table_prefetch(const struct table *table, uint64_t id)
+{
+    __builtin_prefetch(&table->cells[home(table, id)]);
+}
+
 uint32_t table_find(const struct table *table, uint64_t id)
 {
     return table->cells[probe(table, id)].slot;

@@ -22,6 +22,7 @@ struct table {
 uint64_t table_hash(uint64_t id); /* spreads close ids; a bijection */
 uint32_t table_capacity(uint32_t max);
 void table_clear(struct table *table);
+void table_prefetch(const struct table *table, uint64_t id);        /* it is looked for soon */
 uint32_t table_find(const struct table *table, uint64_t id);        /* SLOT_NONE = not there */
 void table_insert(struct table *table, uint64_t id, uint32_t slot); /* not there yet */
 void table_remove(struct table *table, uint64_t id);                /* is there */

@@ -105,7 +105,7 @@ bool offers_event(struct offers *o, names *n, const struct catalog *catalog, con
                   struct error *ret_error)
 {
     const struct driver_offer_name *name = &offer->name;
-    struct pool_event event = {.kind = POOL_EVENT_OFFER_CHANGED};
+    struct pool_event event = {.kind = POOL_EVENT_OFFER_CHANGED, .version = POOL_CORE_VERSION};
     uint32_t id, model, provider, region, zone;
     if (!catalog_find_model(catalog, name->model, &model))
         return error_set(ret_error,
@@ -143,21 +143,58 @@ static void make_room(struct array *prices, int64_t now_us)
     prices->count = kept;
 }
 
-void offers_note_price(struct offers *o, const struct pool_event *offer_changed)
+static struct offer_info *info_of(struct offers *o, uint64_t id)
 {
-    uint64_t id = offer_changed->u.offer_changed.offer_id;
-    if (offers_find(o, id) == NULL) return;
-    struct array *prices = &((struct offer_info *)array_at(&o->infos, (uint32_t)id))->prices;
-    int64_t usd_micros = offer_changed->u.offer_changed.usd_micros_per_hour;
+    return offers_find(o, id) == NULL ? NULL : array_at(&o->infos, (uint32_t)id);
+}
+
+static void note_price(struct offers *o, uint64_t id, int64_t usd_micros, int64_t now_us)
+{
+    struct offer_info *info = info_of(o, id);
+    if (info == NULL) return;
+    struct array *prices = &info->prices;
     struct offer_price *last = prices->count == 0 ? NULL : array_at(prices, prices->count - 1);
     if (last != NULL && last->usd_micros_per_hour == usd_micros) return;
-    if (last != NULL && offer_changed->now_us - last->at_us < 1000000 && prices->count > 1) {
+    if (last != NULL && now_us - last->at_us < 1000000 && prices->count > 1) {
         last->usd_micros_per_hour = usd_micros;
         return;
     }
-    if (prices->count >= OFFER_PRICES_MAX) make_room(prices, offer_changed->now_us);
+    if (prices->count >= OFFER_PRICES_MAX) make_room(prices, now_us);
     struct offer_price *point = array_push(prices);
     if (point == NULL) return; /* a gap in a picture */
-    *point =
-        (struct offer_price){.at_us = offer_changed->now_us, .usd_micros_per_hour = usd_micros};
+    *point = (struct offer_price){.at_us = now_us, .usd_micros_per_hour = usd_micros};
+}
+
+bool offers_is_price_only(const struct offers *o, const struct pool_event *offer_changed)
+{
+    const struct offer_info *info = offers_find(o, offer_changed->u.offer_changed.offer_id);
+    if (info == NULL || info->told.kind == 0 || info->pending > 0) return false;
+    struct pool_event would = info->told;
+    would.u.offer_changed.usd_micros_per_hour = offer_changed->u.offer_changed.usd_micros_per_hour;
+    if (would.u.offer_changed.capacity == CAPACITY_ON_DEMAND) /* as the core has it (offer.h) */
+        would.u.offer_changed.on_demand_usd_micros_per_hour =
+            offer_changed->u.offer_changed.usd_micros_per_hour;
+    return memcmp(&would.u.offer_changed, &offer_changed->u.offer_changed,
+                  sizeof would.u.offer_changed) == 0;
+}
+
+void offers_note_pushed(struct offers *o, const struct pool_event *offer_changed)
+{
+    struct offer_info *info = info_of(o, offer_changed->u.offer_changed.offer_id);
+    if (info != NULL) info->pending++;
+}
+
+void offers_note(struct offers *o, const struct pool_event *event)
+{
+    if (event->kind == POOL_EVENT_OFFERS_PRICED)
+        for (uint32_t i = 0; i < event->u.offers_priced.count; i++)
+            note_price(o, event->u.offers_priced.prices[i].offer_id,
+                       event->u.offers_priced.prices[i].usd_micros_per_hour, event->now_us);
+    if (event->kind != POOL_EVENT_OFFER_CHANGED) return;
+    struct offer_info *info = info_of(o, event->u.offer_changed.offer_id);
+    if (info == NULL) return;
+    info->told = *event;
+    if (info->pending > 0) info->pending--;
+    note_price(o, event->u.offer_changed.offer_id, event->u.offer_changed.usd_micros_per_hour,
+               event->now_us);
 }

@@ -1,7 +1,8 @@
 /* Offers as the drivers name them: the number of each, who sells it, its prices of the last hour.
  *
  * Role       Turns a driver's offer into an OFFER_CHANGED event, and a command's offer number back
- *            into a driver and the names it knows.
+ *            into a driver and the names it knows. Knows when only the price is new, which is told
+ *            with others in one event (OFFERS_PRICED).
  * Identity   (entry of shoal.yaml, provider, region, zone, model, capacity, devices) joined by tabs
  *            is the name of the offer in the table of names (NAME_OFFER), so its number survives a
  *            restart.
@@ -26,8 +27,12 @@ struct offer_info {
     uint64_t offer_id; /* 0: no such offer */
     const char *entry; /* name of the entry under `providers` */
     struct driver_offer_name name;
-    struct array prices; /* struct offer_price, oldest first */
-    char *owner;         /* the joined name, cut in place */
+    struct array prices;    /* struct offer_price, oldest first */
+    char *owner;            /* the joined name, cut in place */
+    struct pool_event told; /* stepped last; kind 0 = never */
+    uint32_t
+        pending; /* pushed since and not stepped: one whose commit failed stays for good, so that
+                         all of this offer is told from then on */
 };
 
 struct offers {
@@ -47,6 +52,10 @@ bool offers_event(struct offers *o, names *n, const struct catalog *catalog, con
                   const struct driver_offer *offer, struct pool_event *ret_event,
                   struct error *ret_error) WARN_UNUSED;
 
-void offers_note_price(struct offers *o, const struct pool_event *offer_changed);
+/* Nothing but the price differs from what the core knows, and nothing else is on its way. */
+bool offers_is_price_only(const struct offers *o, const struct pool_event *offer_changed);
+void offers_note_pushed(struct offers *o, const struct pool_event *offer_changed);
+/* An event was stepped, now or in a replay: keeps what it tells of offers. */
+void offers_note(struct offers *o, const struct pool_event *event);
 
 #endif

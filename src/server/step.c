@@ -43,7 +43,7 @@ static void run_commands(struct server *s, const struct pool_output *out)
 void server_stepped(void *host, const struct pool_event *event, const struct pool_output *out)
 {
     struct server *s = host;
-    if (event->kind == POOL_EVENT_OFFER_CHANGED) offers_note_price(&s->offers, event);
+    offers_note(&s->offers, event);
     for (uint32_t i = 0; i < out->decision_count; i++) note_refusal(s, &out->decisions[i]);
     tell_listeners(s, event, out);
     if (!s->is_stopping) run_commands(s, out);
@@ -52,7 +52,38 @@ void server_stepped(void *host, const struct pool_event *event, const struct poo
 void server_replayed(void *host, const struct pool_event *event)
 {
     struct server *s = host;
-    if (event->kind == POOL_EVENT_OFFER_CHANGED) offers_note_price(&s->offers, event);
+    offers_note(&s->offers, event);
+}
+
+/* Prices that come at once share an event; all but the last of these say that more follow. */
+static const char *push_price(struct server *s, const struct pool_event *changed)
+{
+    const struct told_price price = {.offer_id = changed->u.offer_changed.offer_id,
+                                     .usd_micros_per_hour =
+                                         changed->u.offer_changed.usd_micros_per_hour};
+    struct array *events = &pump_batch(s->pump)->events;
+    struct pool_event *last = events->count == 0 ? NULL : array_at(events, events->count - 1);
+    bool follows = last != NULL && last->kind == POOL_EVENT_OFFERS_PRICED;
+    if (follows && last->u.offers_priced.count < PRICED_MAX) {
+        last->u.offers_priced.prices[last->u.offers_priced.count++] = price;
+        return NULL;
+    }
+    struct pool_event event = {.kind = POOL_EVENT_OFFERS_PRICED,
+                               .u.offers_priced = {.count = 1, .prices = {price}}};
+    const char *trouble = pump_push(s->pump, &event);
+    if (trouble == NULL && follows) /* the array may have moved */
+        ((struct pool_event *)array_at(events, events->count - 2))->u.offers_priced.more = 1;
+    return trouble;
+}
+
+static const char *push_offer(struct server *s, const struct pool_event *event)
+{
+    const char *trouble = pool_event_check(event);
+    if (trouble != NULL) return trouble;
+    if (offers_is_price_only(&s->offers, event)) return push_price(s, event);
+    trouble = pump_push(s->pump, event);
+    if (trouble == NULL) offers_note_pushed(&s->offers, event);
+    return trouble;
 }
 
 void server_offer_changed(struct provider *provider, const struct driver_offer *offer)
@@ -64,7 +95,7 @@ void server_offer_changed(struct provider *provider, const struct driver_offer *
         log_line(LOG_WARN, "server", "an offer is passed over", "why=\"%s\"", error.text);
         return;
     }
-    const char *trouble = pump_push(s->pump, &event);
+    const char *trouble = push_offer(s, &event);
     if (trouble != NULL)
         log_line(LOG_WARN, "server", "an offer is passed over", "offer=%s why=\"%s\"",
                  offer->name.zone, trouble);

@@ -177,6 +177,43 @@ static void an_offer_keeps_its_number_and_leads_back_to_its_names(void **state)
     names_close(n);
 }
 
+/* A price alone is told with others; but never while something else of the offer is on its way, or its
+ * commit failed: then the core does not know the rest. */
+static void only_a_price_that_alone_is_new_is_told_alone(void **state)
+{
+    (void)state;
+    struct offers offers;
+    struct pool_event event;
+    struct catalog catalog = catalog_of_one();
+    struct driver_offer a = offer_in("aurora/a");
+    names *n = names_open();
+    offers_init(&offers);
+    assert_true(offers_event(&offers, n, &catalog, "local", &a, &event, NULL));
+    assert_false(offers_is_price_only(&offers, &event)); /* never told */
+    offers_note_pushed(&offers, &event);
+    assert_false(offers_is_price_only(&offers, &event));
+    offers_note(&offers, &event);
+    a.usd_micros_per_hour += 1000;
+    assert_true(offers_event(&offers, n, &catalog, "local", &a, &event, NULL));
+    assert_true(offers_is_price_only(&offers, &event));
+    struct pool_event priced = {.kind = POOL_EVENT_OFFERS_PRICED,
+                                .now_us = 5000000,
+                                .u.offers_priced = {.count = 1, .prices = {{1, 77}}}};
+    offers_note(&offers, &priced);
+    const struct array *prices = &offers_find(&offers, 1)->prices;
+    const struct offer_price *last = array_at(prices, prices->count - 1);
+    assert_int_equal(last->usd_micros_per_hour, 77);
+    a.stock_count++;
+    assert_true(offers_event(&offers, n, &catalog, "local", &a, &event, NULL));
+    assert_false(offers_is_price_only(&offers, &event));
+    offers_note_pushed(&offers, &event); /* and its commit fails */
+    a.stock_count--;
+    assert_true(offers_event(&offers, n, &catalog, "local", &a, &event, NULL));
+    assert_false(offers_is_price_only(&offers, &event));
+    offers_free(&offers);
+    names_close(n);
+}
+
 static void offers_with_strange_names_are_passed_over(void **state)
 {
     (void)state;
@@ -211,7 +248,7 @@ static void prices_are_thinned_not_forgotten(void **state)
     for (int i = 0; i < 20000; i++) {
         event.now_us = INT64_C(1000000) * i / 4; /* four changes a second */
         event.u.offer_changed.usd_micros_per_hour = 1000000 + i;
-        offers_note_price(&offers, &event);
+        offers_note(&offers, &event);
     }
     const struct offer_info *info = offers_find(&offers, event.u.offer_changed.offer_id);
     assert_in_range(info->prices.count, OFFER_PRICES_MAX / 4, OFFER_PRICES_MAX);
@@ -263,6 +300,7 @@ int main(void)
         cmocka_unit_test(stored_steps_are_told_by_one_number),
         cmocka_unit_test(a_failed_allocation_adds_no_job),
         cmocka_unit_test(an_offer_keeps_its_number_and_leads_back_to_its_names),
+        cmocka_unit_test(only_a_price_that_alone_is_new_is_told_alone),
         cmocka_unit_test(offers_with_strange_names_are_passed_over),
         cmocka_unit_test(prices_are_thinned_not_forgotten),
         cmocka_unit_test(rows_of_silent_agents_are_used_again),

@@ -177,23 +177,38 @@ static const char *number_format(char kind, int64_t value, char ret_text[NAMES_N
     }
 }
 
-/* Of a job without an hourly budget, of which nothing can be left. */
-static const char cheapest_without_budget[] = "cheapest offer that fits: $a/h for ~c NCU";
 /* Of a batch job, which has no steps. */
 static const char done_without_steps[] = "its command has ended well";
+
+/* A number of a sentence starts here: a sign that says what it is, and which of the three. */
+static bool is_number(const char *at)
+{
+    return at[0] != '\0' && strchr("$#@%~&^", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
+           !isalnum((unsigned char)at[2]);
+}
+
+/* Behind the bracket that opens here, or behind its end when its first number is 0. */
+static const char *enter_bracket(const char *at, const int64_t numbers[3])
+{
+    const char *number = at;
+    while (*number != ']' && !is_number(number)) number++;
+    if (*number == ']' || numbers[number[1] - 'a'] != 0) return at + 1;
+    return strchr(number, ']') + 1;
+}
 
 const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char *ret_text,
                           size_t bytes)
 {
     const int64_t numbers[] = {a, b, c};
     const char *at = reason < DECISION_REASON_END ? reason_sentences[reason] : "unknown reason";
-    if (reason == REASON_CHEAPEST && b == 0) at = cheapest_without_budget;
     if (reason == REASON_DONE && a == 0) at = done_without_steps;
     size_t used = 0;
     while (*at != '\0' && used + 1 < bytes) {
-        bool placeholder = strchr("$#@%~&^", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
-                           !isalnum((unsigned char)at[2]);
-        if (!placeholder) {
+        if (*at == '[' || *at == ']') {
+            at = *at == '[' ? enter_bracket(at, numbers) : at + 1;
+            continue;
+        }
+        if (!is_number(at)) {
             ret_text[used++] = *at++;
             continue;
         }

@@ -154,6 +154,8 @@ static void sentences_take_their_numbers(void **state)
                         "spot is cheap again: $1.00/h instead of $4.40/h for the same NCU");
     assert_string_equal(reason_format(REASON_NOTICE, 2000000, 0, 0, text, sizeof text),
                         "the provider takes the node in 2 s");
+    assert_string_equal(reason_format(REASON_NOTICE, 2000000, 30000000, 0, text, sizeof text),
+                        "the provider takes the node in 2 s; its offer counts double for 30 s");
     assert_string_equal(reason_format(DECISION_REASON_END, 1, 2, 3, text, sizeof text),
                         "unknown reason");
 }

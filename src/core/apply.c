@@ -7,6 +7,7 @@
 #include "core/offer.h"
 #include "core/plan.h"
 #include "core/quota.h"
+#include "core/risk.h"
 #include "core/terms.h"
 
 static void define_model(pool *p, const struct pool_event *event, struct pool_output *out)
@@ -69,8 +70,11 @@ static void observe_end(pool *p, uint32_t slot, const struct pool_event *event,
         if (!gone) return;
         MARK(out, NODE_GONE_WHILE_ORDERED);
     }
-    if (n->state != NODE_RELEASING)
-        node_lose(p, slot, loss_reason(n, event->u.node_observed.reason), /* a */ 0, out);
+    if (n->state != NODE_RELEASING) {
+        uint32_t reason = loss_reason(n, event->u.node_observed.reason);
+        int64_t double_us = reason == REASON_PREEMPTED ? risk_taken(p, n->offer) : 0;
+        node_lose(p, slot, reason, double_us, out);
+    }
     if (!gone && !n->release_sent) return; /* an old list may lack it: ask before believing */
     node_end(p, slot, event->u.node_observed.billed_usd_micros, out);
 }
@@ -112,8 +116,9 @@ static void observe_up(pool *p, uint32_t slot, const struct pool_event *event,
     node_retime(p, slot);
     int64_t notice_us = event->u.node_observed.notice_us;
     if (notice_us == 0 || (n->notice_us != 0 && notice_us >= n->notice_us)) return;
+    int64_t double_us = n->notice_us == 0 ? risk_taken(p, n->offer) : 0;
     n->notice_us = notice_us;
-    plan_drain_for_notice(p, slot, out);
+    plan_drain_for_notice(p, slot, double_us, out);
 }
 
 static void observe_unknown(pool *p, const struct pool_event *event, struct pool_output *out)

@@ -6,9 +6,10 @@
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
-#include "core/plan.h"
 #include "core/part.h"
+#include "core/plan.h"
 #include "core/promise.h"
+#include "core/risk.h"
 
 static bool can_order(const pool *p)
 {
@@ -219,6 +220,7 @@ void node_join(pool *p, uint32_t slot, struct pool_output *out)
     n->state = NODE_READY;
     n->agent_joined = 1;
     n->agent_heard_us = n->idle_since_us = p->now_us;
+    risk_joined(p, n->offer, p->now_us - n->ordered_us);
     state_changed(p, slot);
 }
 

@@ -2,6 +2,7 @@
 #include "core/assert.h"
 #include "core/node.h"
 #include "core/prices.h"
+#include "core/risk.h"
 #include "core/victims.h"
 
 static uint32_t find_region(const pool *p, uint32_t region)
@@ -45,10 +46,10 @@ static int64_t unit_price(const pool *p, const struct offer *o)
 {
     int64_t ncu_milli = (int64_t)p->models[o->model].ncu_milli * o->device_count;
     /* An undefined model fits no job; its offers wait at the end of their market. */
-    return ncu_milli == 0 ? INT64_MAX : o->usd_micros_per_hour * 1000 / ncu_milli;
+    return ncu_milli == 0 ? INT64_MAX : risk_weighed(o, o->usd_micros_per_hour) * 1000 / ncu_milli;
 }
 
-static void reprice(pool *p, uint32_t slot)
+void offer_reprice(pool *p, uint32_t slot)
 {
     struct offer *o = &p->offers[slot];
     int64_t unit = unit_price(p, o);
@@ -64,7 +65,7 @@ static void reprice(pool *p, uint32_t slot)
 void offer_reprice_all(pool *p)
 {
     for (uint32_t slot = 0; slot < p->offers_end; slot++) {
-        reprice(p, slot);
+        offer_reprice(p, slot);
         offer_improve(p, slot);
     }
 }
@@ -107,16 +108,22 @@ struct meter offer_meter(const struct offer *o, int64_t now_us)
 
 int64_t offer_due_us(const struct offer *o)
 {
-    return o->refused_until_us == 0 ? INT64_MAX : o->refused_until_us;
+    int64_t refused_us = o->refused_until_us == 0 ? INT64_MAX : o->refused_until_us;
+    return o->weigh_us != 0 && o->weigh_us < refused_us ? o->weigh_us : refused_us;
+}
+
+void offer_retime(pool *p, uint32_t slot)
+{
+    heap_set(&p->timers, timer_of_offer(p, slot), offer_due_us(&p->offers[slot]));
 }
 
 void offer_run(pool *p, uint32_t slot, struct pool_output *out)
 {
     (void)out; /* an offer whose time has come has nothing to say, its takers have */
     struct offer *o = &p->offers[slot];
-    ASSERT(o->refused_until_us <= p->now_us);
-    o->refused_until_us = 0;
-    heap_set(&p->timers, timer_of_offer(p, slot), offer_due_us(o));
+    if (o->refused_until_us <= p->now_us) o->refused_until_us = 0;
+    if (o->weigh_us != 0 && o->weigh_us <= p->now_us) risk_weigh(p, slot);
+    offer_retime(p, slot);
     offer_improve(p, slot);
 }
 
@@ -137,7 +144,7 @@ void offer_refuse(pool *p, uint32_t slot, int64_t until_us)
         if (o->refused_count < REFUSED_DOUBLINGS_MAX) o->refused_count++;
     }
     o->refused_until_us = until_us;
-    heap_set(&p->timers, timer_of_offer(p, slot), offer_due_us(o));
+    offer_retime(p, slot);
 }
 
 void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us)
@@ -212,7 +219,7 @@ static void set_price(pool *p, uint32_t slot, int64_t price, int64_t on_demand)
     o->metered_us = p->now_us;
     bool rose = price > o->usd_micros_per_hour;
     o->usd_micros_per_hour = price;
-    reprice(p, slot);
+    offer_reprice(p, slot);
     node_price_moved(p, slot, rose);
 }
 
@@ -329,7 +336,10 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
     struct appeal before = appeal_of(p, o);
     set_price(p, slot, event->u.offer_changed.usd_micros_per_hour,
               event->u.offer_changed.on_demand_usd_micros_per_hour);
-    o->hazard_ppm = event->u.offer_changed.hazard_ppm;
+    if (o->hazard_ppm != event->u.offer_changed.hazard_ppm) {
+        o->hazard_ppm = event->u.offer_changed.hazard_ppm;
+        risk_weigh(p, slot);
+    }
     o->host_cpu_milli = event->u.offer_changed.host_cpu_milli;
     o->host_memory_mib = event->u.offer_changed.host_memory_mib;
     o->stock_count = event->u.offer_changed.stock_count;

@@ -19,6 +19,8 @@ uint32_t offer_stock(const pool *p, const struct offer *o);         /* that can 
 bool offer_is_above(const struct offer *o, uint32_t threshold_ppm); /* spot above the threshold */
 struct meter offer_meter(const struct offer *o, int64_t now_us);
 int64_t offer_due_us(const struct offer *o);
+void offer_retime(pool *p, uint32_t slot);
+void offer_reprice(pool *p, uint32_t slot); /* after its price, its model or its risk changed */
 void offer_run(pool *p, uint32_t slot, struct pool_output *out); /* its timer */
 /* A node of it ended: unless the stock was told since it was ordered, there is one more again. */
 void offer_give_back(pool *p, uint32_t slot);

@@ -51,7 +51,8 @@ enum decision_kind {
 
 /* Why, with up to three numbers a, b, c whose meaning the sentence gives. The codec prints them:
  * $a = money per hour, #a = count, @a = time left in seconds (from µs), %a = ppm as percent, ~a =
- * NCU from milli, ^a = a level of accounts, &a = a key in its short form. Values are frozen once journaled: add at the end. */
+ * NCU from milli, ^a = a level of accounts, &a = a key in its short form; [what stands in brackets] is
+ * said when its number is not 0. Values are frozen once journaled: add at the end. */
 #define DECISION_REASONS(X)                                                                        \
     X(NONE, "")                                                                                    \
     X(FITS, "fits: needs #a devices, the pool can reach #b")                                       \
@@ -68,13 +69,13 @@ enum decision_kind {
     X(WAIT_CAPACITY, "waits: #a of #b devices are up, the offers that fit are out of stock")       \
     X(WAIT_BUDGET, "waits: one more node costs $a/h and $b/h of the budget is left")               \
     X(WAIT_TURN, "waits: #a jobs of a higher class or greater age come first")                     \
-    X(CHEAPEST, "cheapest offer that fits: $a/h for ~c NCU within $b/h left")                      \
+    X(CHEAPEST, "cheapest offer that fits: $a/h for ~c NCU[ within $b/h left]")                    \
     X(FALLBACK, "spot is gone or above the threshold: takes guaranteed capacity at $a/h")          \
     X(GANG_READY, "#a of at least #b devices are up")                                              \
     X(PRICE_ABOVE_THRESHOLD, "price $a/h is above the threshold $b/h")                             \
-    X(NOTICE, "the provider takes the node in @a s")                                               \
+    X(NOTICE, "the provider takes the node in @a s[; its offer counts double for @b s]")           \
     X(OPERATOR, "an operator asked for it")                                                        \
-    X(PREEMPTED, "the provider took the node without notice")                                      \
+    X(PREEMPTED, "the provider took the node without notice[; its offer counts double for @a s]")  \
     X(PREEMPTED_NOTICED, "the provider took the node after a notice")                              \
     X(CRASHED, "the machine failed")                                                               \
     X(AGENT_SILENT, "the agent has been silent for @a s")                                          \
@@ -145,7 +146,9 @@ enum decision_kind {
     X(RESERVED, "waits: #a devices are reserved for it; the last of them is expected free in @b "  \
                 "s, when job #c ends")                                                             \
     X(NO_QUEUE, "its class does not queue: #a of #b devices could be had now, and no set of jobs " \
-                "that it may preempt holds the rest")
+                "that it may preempt holds the rest")                                              \
+    X(REGION_CHEAPER, "moves to another region: counting the risk of another loss it costs $a/h "  \
+                      "there and $b/h here")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -126,6 +126,10 @@ static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
     if (j->state == JOB_RUNNING && held.up_count == 0) { /* all gone: the gang forms anew */
         j->state = JOB_STARTING;
         j->short_since_us = p->now_us;
+        if (plan_leaves_region(p, job)) {
+            plan_requeue(p, job, out);
+            return;
+        }
     }
     if (j->state == JOB_STARTING && held.up_count >= j->devices_min) start_gang(p, job, held, out);
     if (plan_shed(p, job, held, out)) { /* one node at a time: look again */

@@ -58,10 +58,12 @@ void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
 
 struct demand;
 struct mix;
-/* The best region that reaches the gang's minimum, `home` if that does. In ret_best: what it could
- * take there; without any, what was too dear. */
+/* The best region that reaches the gang's minimum, `home` if that does and no other is clearly
+ * cheaper. In ret_best: what it could take there; without any, what was too dear. */
 bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
                       uint32_t home, bool stays, struct mix *ret_best);
+
+bool plan_leaves_region(const pool *p, uint32_t job); /* all is lost, and another is better now */
 
 /* plan_claim.c */
 void plan_claim(pool *p, uint32_t job);      /* short of its gang for want of stock */
@@ -79,7 +81,8 @@ bool plan_preempted(pool *p, uint32_t job, struct pool_output *out); /* true: qu
 
 /* plan_drain.c */
 void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out);
-void plan_drain_for_notice(pool *p, uint32_t node, struct pool_output *out);
+/* double_us: how long its offer counts double (risk.h). */
+void plan_drain_for_notice(pool *p, uint32_t node, int64_t double_us, struct pool_output *out);
 void plan_drain_asked(pool *p, uint32_t node, struct pool_output *out);
 bool plan_shed(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 

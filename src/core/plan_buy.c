@@ -7,6 +7,7 @@
 #include "core/prices.h"
 #include "core/promise.h"
 #include "core/quota.h"
+#include "core/risk.h"
 
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
@@ -130,7 +131,7 @@ static int64_t key_of(const struct supply *s, uint32_t offer)
 {
     const struct offer *o = &s->p->offers[offer];
     if (s->order == SUPPLY_BY_NCU) return o->unit_usd_micros;
-    return o->usd_micros_per_hour / o->device_count;
+    return risk_weighed(o, o->usd_micros_per_hour) / o->device_count;
 }
 
 /* The market whose cheapest remaining offer is cheapest of all; MODELS_MAX = none. Ties: the lower
@@ -277,8 +278,9 @@ static int64_t partial_key(const struct supply *s, uint32_t offer)
 {
     const struct offer *o = &s->p->offers[offer];
     uint32_t used = smaller(offer_gives(s, o), s->left.devices_left);
-    if (s->order == SUPPLY_BY_DEVICE) return o->usd_micros_per_hour / used;
-    return o->usd_micros_per_hour * 1000 / ((int64_t)s->p->models[o->model].ncu_milli * used);
+    int64_t usd_micros = risk_weighed(o, o->usd_micros_per_hour);
+    if (s->order == SUPPLY_BY_DEVICE) return usd_micros / used;
+    return usd_micros * 1000 / ((int64_t)s->p->models[o->model].ncu_milli * used);
 }
 
 static uint32_t stock_of(const struct supply *s, const struct offer *o)
@@ -418,6 +420,7 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
         ret_mix->ncu_milli += (uint64_t)p->models[p->offers[pick.offer].model].ncu_milli * devices *
                               demand->part_milli / 1000;
         ret_mix->usd_micros_per_hour += usd_micros;
+        ret_mix->weighed_usd_micros_per_hour += risk_weighed(&p->offers[pick.offer], usd_micros);
         uint32_t line = ret_mix->line_count;
         if (line > 0 && ret_mix->lines[line - 1].offer == pick.offer)
             line--;
@@ -435,7 +438,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
 }
 
-/* What the job's least costs on nodes of this offer alone; -1 = it does not give that much. */
+/* What the job's least costs on nodes of this offer alone, with its risk; -1 = it does not give that
+ * much. */
 static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_t devices_min)
 {
     uint32_t gives = offer_gives(s, o);
@@ -447,7 +451,7 @@ static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_
     int64_t usd_micros = o->usd_micros_per_hour * node_count;
     int64_t quota = s->left.quota_left_milli[s->p->quota_kind[o->model]];
     if (quota != INT64_MAX && quota_ncu_milli(s->p, o->model) * devices_min > quota) return -1;
-    return usd_micros <= s->left.budget_left_usd_micros ? usd_micros : -1;
+    return usd_micros <= s->left.budget_left_usd_micros ? risk_weighed(o, usd_micros) : -1;
 }
 
 /* The order of a market: what decides between equal costs. */

@@ -29,8 +29,8 @@ struct demand {
     uint32_t single_node;      /* one node and no more: batch jobs */
     uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
     uint32_t only_offer; /* nothing but this one; SLOT_NONE = any */
-    uint64_t order;  /* whose turn it is: promises to those before are not touched (promise.h) */
-    int64_t run_us;  /* how long it would hold the devices; 0 = not known */
+    uint64_t order; /* whose turn it is: promises to those before are not touched (promise.h) */
+    int64_t run_us; /* how long it would hold the devices; 0 = not known */
     uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */
     int64_t budget_left_usd_micros;        /* per hour; INT64_MAX = no limit */
     int64_t quota_left_milli[QUOTA_KINDS]; /* NCU; INT64_MAX = no limit */
@@ -72,6 +72,9 @@ struct mix {
     uint32_t quota_short;      /* quota, not stock, cut it short */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
+    int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */
+    int64_t
+        home_usd_micros_per_hour; /* the same where the job was before; 0 = not possible there */
     struct mix_line lines[SUPPLY_LINES_MAX];
 };
 

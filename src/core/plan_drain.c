@@ -41,14 +41,16 @@ void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out)
                (struct numbers){.a = o->usd_micros_per_hour, .b = price_at(o, threshold_ppm)}, out);
 }
 
-void plan_drain_for_notice(pool *p, uint32_t node, struct pool_output *out)
+void plan_drain_for_notice(pool *p, uint32_t node, int64_t double_us, struct pool_output *out)
 {
     const struct node *n = &p->nodes[node];
     ASSERT(n->notice_us != 0);
     int64_t deadline_us = n->notice_us - NOTICE_MARGIN_US;
     if (deadline_us < p->now_us) deadline_us = p->now_us;
     node_drain(p, node, REASON_NOTICE, deadline_us,
-               (struct numbers){.a = n->notice_us > p->now_us ? n->notice_us - p->now_us : 0}, out);
+               (struct numbers){.a = n->notice_us > p->now_us ? n->notice_us - p->now_us : 0,
+                                .b = double_us},
+               out);
 }
 
 void plan_drain_asked(pool *p, uint32_t node, struct pool_output *out)

@@ -35,21 +35,31 @@ void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                                         .c = numbers.c});
 }
 
-/* More NCU is better, then a lower price, then the region seen first. */
+/* More NCU is better, then a lower price with its risk, then the region seen first. */
 static bool is_better(const struct mix *a, const struct mix *b)
 {
     if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
-    return a->usd_micros_per_hour < b->usd_micros_per_hour;
+    return a->weighed_usd_micros_per_hour < b->weighed_usd_micros_per_hour;
 }
 
-/* The best region that reaches the gang's minimum, the one it was in before if that does. In
- * ret_best: what it could take there; without any, the cheapest node that was too dear. */
+/* Worth leaving home for: as much NCU, clearly cheaper with the risk. */
+static bool beats_home(const struct mix *a, const struct mix *home)
+{
+    return a->ncu_milli >= home->ncu_milli &&
+           a->weighed_usd_micros_per_hour <=
+               money_share_floor(home->weighed_usd_micros_per_hour, SWAP_GAIN_PPM, 1000000);
+}
+
+/* The best region that reaches the gang's minimum; the one it was in before, if that does and no
+ * other is clearly cheaper. In ret_best: what it could take there; without any, the cheapest node
+ * that was too dear. */
 bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
                       uint32_t home, bool stays, struct mix *ret_best)
 {
     bool found = false;
     int64_t too_dear = 0;
     uint32_t limited = 0, kept = 0, quota_short = 0;
+    struct mix at_home = {0};
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
@@ -63,10 +73,13 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
         if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
             too_dear = mix.too_dear_usd_micros;
         if (mix.device_count < s->devices_min) continue;
-        if (found && i != home && !is_better(&mix, ret_best)) continue;
-        *ret_best = mix;
+        if (i == home) at_home = mix;
+        if (!found || is_better(&mix, ret_best)) *ret_best = mix;
         found = true;
-        if (i == home) break;
+    }
+    if (at_home.device_count > 0) {
+        if (!beats_home(ret_best, &at_home)) *ret_best = at_home;
+        ret_best->home_usd_micros_per_hour = at_home.weighed_usd_micros_per_hour;
     }
     if (!found)
         *ret_best = (struct mix){.too_dear_usd_micros = too_dear,
@@ -203,15 +216,28 @@ static void say_short(pool *p, uint32_t job, const struct supply *supply, struct
                        out);
 }
 
-static void bind(pool *p, uint32_t job, uint32_t region_index, struct pool_output *out)
+static void say_region_changed(pool *p, const struct job *j, const struct mix *mix,
+                               struct pool_output *out)
+{
+    struct pool_decision decision = {.kind = DECISION_PLACE,
+                                     .reason = REASON_REGION_CHANGED,
+                                     .job_id = j->job_id,
+                                     .a = j->devices_min};
+    if (mix != NULL && mix->home_usd_micros_per_hour != 0) {
+        decision.reason = REASON_REGION_CHEAPER;
+        decision.a = mix->weighed_usd_micros_per_hour;
+        decision.b = mix->home_usd_micros_per_hour;
+    }
+    act_decision(p, out, decision);
+}
+
+/* mix: what it takes there, NULL = devices of lower classes. */
+static void bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *mix,
+                 struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
     if (j->region_index != SLOT_NONE && j->region_index != region_index)
-        act_decision(p, out,
-                     (struct pool_decision){.kind = DECISION_PLACE,
-                                            .reason = REASON_REGION_CHANGED,
-                                            .job_id = j->job_id,
-                                            .a = j->devices_min});
+        say_region_changed(p, j, mix, out);
     plan_claim_drop(p, job); /* what it could not take now it claims again where it is */
     shape_queue_remove(p, job);
     j->region_index = region_index;
@@ -243,9 +269,24 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
                       job_is_bound(j) || works_still(p, j), &plan))
         return false;
     promise_drop(p, job);
-    if (!job_is_bound(j)) bind(p, job, plan.region_index, out);
+    if (!job_is_bound(j)) bind(p, job, plan.region_index, NULL, out);
     plan_preempt(p, job, &demand, &plan, out);
     return true;
+}
+
+/* Nothing of it is left, so nothing is lost by beginning elsewhere. */
+bool plan_leaves_region(const pool *p, uint32_t job)
+{
+    const struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    if (s->region != 0 || j->promised_count > 0 || works_still(p, j)) return false;
+    struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, /* committed */ 0);
+    demand.job = job;
+    demand.order = j->order;
+    (void)demand_limit(p, &demand, job);
+    struct mix mix;
+    return plan_best_region(p, s, &demand, j->region_index, /* stays */ false, &mix) &&
+           mix.region_index != j->region_index;
 }
 
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)
@@ -384,7 +425,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     struct mix mix;
     if (plan_best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
                          &mix)) {
-        bind(p, job, mix.region_index, out);
+        bind(p, job, mix.region_index, &mix, out);
         promise_drop(p, job); /* it is planned next: nobody behind it comes before */
         return;
     }

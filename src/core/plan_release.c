@@ -82,6 +82,14 @@ static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, uint3
     return SLOT_NONE;
 }
 
+/* Micro-dollars per NCU-hour, without the risk. */
+static int64_t paid_per_ncu(const pool *p, uint32_t offer)
+{
+    const struct offer *o = &p->offers[offer];
+    return o->usd_micros_per_hour * 1000 /
+           ((int64_t)p->models[o->model].ncu_milli * o->device_count);
+}
+
 /* One node at a time, and only while nothing else of the job is on its way: a job never trades all
  * it has for promises. Returns when to look again. */
 static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool_output *out)
@@ -103,7 +111,7 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     /* No overflow: the unit price of spot is below the held one, whose product is the node's price.
      */
     node_drain(p, node, REASON_CHEAPER_SPOT, p->now_us + p->config.drain_us,
-               (struct numbers){.a = p->offers[spot].unit_usd_micros * ncu_milli / 1000,
+               (struct numbers){.a = paid_per_ncu(p, spot) * ncu_milli / 1000,
                                 .b = held_offer->usd_micros_per_hour},
                out);
     return p->now_us + SWAP_HOLD_US;

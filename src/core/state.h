@@ -77,8 +77,11 @@ struct market {
 struct offer {
     uint64_t offer_id;
     int64_t usd_micros_per_hour, on_demand_usd_micros_per_hour;
-    int64_t unit_usd_micros; /* per NCU-hour: the order of the market */
+    int64_t unit_usd_micros; /* per NCU-hour, with the risk: the order of the market */
     int64_t metered_us, refused_until_us;
+    /* Risk (risk.h): when it last took a node, when that is weighed again (0 = not), and how long a
+     * node takes from its order to its agent (0 = not known). */
+    int64_t taken_us, weigh_us, changeover_us;
     struct meter meter; /* what a node held since the first sight would have cost, at metered_us */
     uint32_t provider, region_index, zone, model, capacity, device_count, hazard_ppm;
     uint32_t stock_count; /* nodes that could be had when last told, */
@@ -88,11 +91,12 @@ struct offer {
     uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
     uint32_t idle_listed;
     uint32_t refused_count; /* waves of refusals since a node of it last came up */
+    uint32_t risk_ppm;      /* surcharge on its price */
     uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known */
     struct list nodes, idle_nodes;
     struct list shared_nodes; /* with room on devices opened for shares */
     struct link idle_link;
-    uint32_t place, reserved; /* among its market's prices */
+    uint32_t place; /* among its market's prices */
 };
 
 struct node {

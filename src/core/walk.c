@@ -6,7 +6,7 @@ static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct market) == 128, "walk the new field of market");
-static_assert(sizeof(struct offer) == 184, "walk the new field of offer");
+static_assert(sizeof(struct offer) == 208, "walk the new field of offer");
 static_assert(sizeof(struct node) == 264, "walk the new field of node");
 static_assert(sizeof(struct lease) == 144, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
@@ -126,6 +126,9 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_i64(w, &o->unit_usd_micros);
     walk_i64(w, &o->metered_us);
     walk_i64(w, &o->refused_until_us);
+    walk_i64(w, &o->taken_us);
+    walk_i64(w, &o->weigh_us);
+    walk_i64(w, &o->changeover_us);
     walk_meter(w, &o->meter);
     walk_u32(w, &o->provider);
     walk_index(w, &o->region_index, p->regions_end);
@@ -142,6 +145,7 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->hot_ppm);
     walk_u32(w, &o->idle_listed);
     walk_u32(w, &o->refused_count);
+    walk_u32(w, &o->risk_ppm);
     walk_list(w, &o->nodes, p->nodes_end);
     walk_list(w, &o->idle_nodes, p->nodes_end);
     walk_list(w, &o->shared_nodes, p->nodes_end);

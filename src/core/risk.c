@@ -1,0 +1,76 @@
+#include "core/risk.h"
+#include "core/assert.h"
+#include "core/offer.h"
+
+/* hazard(t) = LINDY / (t + QUIET_US), t since the last loss. */
+#define LINDY_PPM         INT64_C(600000)
+#define QUIET_US          INT64_C(780000000)
+#define SHARE_PPM_MAX     INT64_C(500000) /* of a life at most: a surcharge of 100 % */
+#define SHARE_PPM_OVER    INT64_C(10000)  /* below this a loss is forgotten */
+#define HAZARD_PPM_MAX    INT64_C(1000000000)
+#define CHANGEOVER_US     INT64_C(180000000) /* until one was measured */
+#define CHANGEOVER_US_MAX INT64_C(3600000000)
+
+/* Share of a node's life that is spent on its replacement, by what is told. */
+static int64_t told_share_ppm(const struct offer *o, int64_t changeover_us)
+{
+    int64_t hazard_ppm = o->hazard_ppm < HAZARD_PPM_MAX ? o->hazard_ppm : HAZARD_PPM_MAX;
+    return hazard_ppm * changeover_us / HOUR_US;
+}
+
+static int64_t seen_share_ppm(const pool *p, const struct offer *o, int64_t changeover_us)
+{
+    if (o->taken_us == 0) return 0;
+    int64_t quiet_us = p->now_us - o->taken_us;
+    if (quiet_us < p->config.refused_backoff_us) return SHARE_PPM_MAX;
+    return LINDY_PPM * changeover_us / (quiet_us + QUIET_US);
+}
+
+/* The end of the first moments, then whenever the hazard has halved. */
+static int64_t weigh_again_us(const pool *p, const struct offer *o)
+{
+    int64_t quiet_us = p->now_us - o->taken_us;
+    if (quiet_us < p->config.refused_backoff_us) return o->taken_us + p->config.refused_backoff_us;
+    return p->now_us + quiet_us + QUIET_US;
+}
+
+int64_t risk_weighed(const struct offer *o, int64_t usd_micros)
+{
+    return usd_micros + money_share_floor(usd_micros, o->risk_ppm, 1000000);
+}
+
+void risk_weigh(pool *p, uint32_t offer)
+{
+    struct offer *o = &p->offers[offer];
+    int64_t changeover_us = o->changeover_us == 0 ? CHANGEOVER_US : o->changeover_us;
+    int64_t share = told_share_ppm(o, changeover_us);
+    int64_t seen = seen_share_ppm(p, o, changeover_us);
+    if (seen > share && seen > SHARE_PPM_OVER) {
+        share = seen;
+        o->weigh_us = weigh_again_us(p, o);
+    } else {
+        o->taken_us = o->weigh_us = 0;
+    }
+    if (share > SHARE_PPM_MAX) share = SHARE_PPM_MAX;
+    o->risk_ppm = (uint32_t)(share * 1000000 / (1000000 - share));
+    offer_retime(p, offer);
+    offer_reprice(p, offer);
+}
+
+int64_t risk_taken(pool *p, uint32_t offer)
+{
+    struct offer *o = &p->offers[offer];
+    if (o->capacity != CAPACITY_SPOT) return 0;
+    o->taken_us = p->now_us;
+    risk_weigh(p, offer);
+    return p->config.refused_backoff_us;
+}
+
+void risk_joined(pool *p, uint32_t offer, int64_t changeover_us)
+{
+    struct offer *o = &p->offers[offer];
+    if (changeover_us > CHANGEOVER_US_MAX) changeover_us = CHANGEOVER_US_MAX;
+    o->changeover_us =
+        o->changeover_us == 0 ? changeover_us : (3 * o->changeover_us + changeover_us) / 4;
+    if (o->risk_ppm != 0) risk_weigh(p, offer);
+}

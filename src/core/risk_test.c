@@ -1,0 +1,165 @@
+/* What an offer's risk does to where nodes are bought: told hazards, losses that fade, changeovers. */
+#include "core/offer.h"
+#include "core/risk.h"
+#include "core/testing.h"
+
+enum { H100 = 0 };
+static const struct test_offer near = {1, 1, H100, CAPACITY_SPOT, 1, 10, 2 * USD, 5 * USD};
+static const struct test_offer far = {2, 2, H100, CAPACITY_SPOT, 1, 10, 3 * USD, 5 * USD};
+static const struct test_offer steady = {3, 1, H100, CAPACITY_ON_DEMAND, 1, 10, 5 * USD, 5 * USD};
+
+static const struct offer *offer_of(const struct bench *b, uint64_t id)
+{
+    for (uint32_t i = 0; i < b->p->offers_end; i++)
+        if (b->p->offers[i].offer_id == id) return &b->p->offers[i];
+    fail_msg("no such offer");
+    return NULL;
+}
+
+static void open_with(struct bench *b, const struct test_offer *offers, uint32_t count)
+{
+    bench_open(b, NULL);
+    bench_model(b, H100, 1000, 80, 1);
+    for (uint32_t i = 0; i < count; i++) bench_offer(b, offers[i]);
+}
+
+/* The offer at which the one node on order was ordered. */
+static uint64_t bought_at(const struct bench *b)
+{
+    return bench_command(b, POOL_COMMAND_ENSURE_NODE, 0)->offer_id;
+}
+
+static uint64_t start_job(struct bench *b, uint32_t region)
+{
+    bench_submit(b, (struct test_job){.id = 1, .min = 1, .max = 1, .region = region});
+    uint64_t key = bench_command(b, POOL_COMMAND_ENSURE_NODE, 0)->node_key;
+    bench_raise(b);
+    return key;
+}
+
+static void take(struct bench *b, uint64_t key)
+{
+    bench_node_full(b, key, NODE_PHASE_GONE, NODE_REASON_PREEMPTED, 0, -1);
+}
+
+/* A whole job was lost in the cheap region, another is free: the first retry goes there, and the
+ * decision says for how long the cheap one counts double. */
+static void the_first_retry_avoids_where_the_node_was_taken(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){near, far}, 2);
+    take(&b, start_job(&b, 0));
+    assert_int_equal(bench_decision(&b, DECISION_LOST, REASON_PREEMPTED)->a,
+                     b.config.refused_backoff_us);
+    assert_int_equal(bought_at(&b), far.id);
+    bench_close(&b);
+}
+
+static void a_pinned_region_is_kept(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){near, far}, 2);
+    take(&b, start_job(&b, near.region));
+    assert_int_equal(bought_at(&b), near.id);
+    bench_close(&b);
+}
+
+/* Twice the price at most: guaranteed capacity at more than that is no refuge. */
+static void nothing_is_bought_at_any_price_to_avoid_an_offer(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){near, steady}, 2);
+    take(&b, start_job(&b, 0));
+    assert_int_equal(bought_at(&b), near.id);
+    bench_close(&b);
+}
+
+static void a_loss_is_forgotten_step_by_step(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){near, far}, 2);
+    take(&b, start_job(&b, near.region));
+    bench_cancel(&b, 1);
+    uint32_t last = offer_of(&b, near.id)->risk_ppm;
+    assert_int_equal(last, 1000000);
+    uint32_t steps = 0;
+    for (int64_t minute = 0; minute < 60 * 24 && last > 0; minute++) {
+        bench_advance(&b, 60 * SECOND_US);
+        uint32_t risk = offer_of(&b, near.id)->risk_ppm;
+        assert_true(risk <= last);
+        steps += risk < last;
+        last = risk;
+    }
+    assert_int_equal(last, 0);
+    assert_true(steps >= 3);
+    assert_int_equal(offer_of(&b, near.id)->unit_usd_micros, near.price);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1});
+    assert_int_equal(bought_at(&b), near.id);
+    bench_close(&b);
+}
+
+static void a_notice_counts_as_a_loss_once(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){near, far}, 2);
+    uint64_t key = start_job(&b, near.region);
+    bench_node_full(&b, key, NODE_PHASE_UP, NODE_REASON_NONE, b.now_us + 120 * SECOND_US, -1);
+    assert_int_equal(bench_decision(&b, DECISION_DRAIN, REASON_NOTICE)->b,
+                     b.config.refused_backoff_us);
+    int64_t taken_us = offer_of(&b, near.id)->taken_us;
+    bench_advance(&b, 60 * SECOND_US);
+    take(&b, key);
+    assert_int_equal(offer_of(&b, near.id)->taken_us, taken_us);
+    bench_close(&b);
+}
+
+/* 0.5 losses an hour and a changeover of 12 minutes: a tenth of each life is lost. */
+static void told_hazards_and_measured_changeovers_weigh(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){near}, 1);
+    uint32_t slot = 0;
+    b.p->offers[slot].hazard_ppm = 500000;
+    risk_joined(b.p, slot, 720 * SECOND_US);
+    risk_weigh(b.p, slot);
+    assert_int_equal(b.p->offers[slot].risk_ppm, 111111); /* 1 / (1 - 0.1) */
+    assert_int_equal(b.p->offers[slot].unit_usd_micros, near.price + near.price / 9);
+    risk_joined(b.p, slot, 240 * SECOND_US); /* a quarter of the news */
+    assert_int_equal(b.p->offers[slot].changeover_us, 600 * SECOND_US);
+    b.p->offers[slot].hazard_ppm = UINT32_MAX; /* absurd: never more than double */
+    risk_weigh(b.p, slot);
+    assert_int_equal(b.p->offers[slot].risk_ppm, 1000000);
+    bench_close(&b);
+}
+
+/* Capacity that nobody takes away is not blamed for a machine that failed. */
+static void guaranteed_capacity_has_no_losses(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){steady}, 1);
+    take(&b, start_job(&b, 0));
+    assert_int_equal(offer_of(&b, steady.id)->risk_ppm, 0);
+    assert_int_equal(bench_decision(&b, DECISION_LOST, REASON_PREEMPTED)->a, 0);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_retry_avoids_where_the_node_was_taken),
+        cmocka_unit_test(a_pinned_region_is_kept),
+        cmocka_unit_test(nothing_is_bought_at_any_price_to_avoid_an_offer),
+        cmocka_unit_test(a_loss_is_forgotten_step_by_step),
+        cmocka_unit_test(a_notice_counts_as_a_loss_once),
+        cmocka_unit_test(told_hazards_and_measured_changeovers_weigh),
+        cmocka_unit_test(guaranteed_capacity_has_no_losses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,4 +1,4 @@
-/* What bench/fgd, bench/gavel and bench/sia share: their options, the files of $SHOAL_DATA, their rows.
+/* What bench/fgd, bench/gavel, bench/sia and bench/spot share: their options, the files of $SHOAL_DATA, their rows.
  *
  * Options   --seeds A..B (or one seed), --json, --help, and the lists the program names: each takes
  *           one or more words up to the next option, and may be repeated. What a list may hold is told

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench/fgd, bench/gavel, bench/sia: builds the program of that name when needed, then runs it.
+# bench/fgd, bench/gavel, bench/sia, bench/spot: builds the program of that name when needed, then runs it.
 # Without $SHOAL_DATA the data is looked for beside the repository.
 set -eu
 name=$(basename "$0")

@@ -46,6 +46,7 @@ measure sim build/bench/bench_sim
 measure fgd bench/fgd_rows.sh
 measure sia bench/sia_rows.sh
 measure gavel bench/gavel_rows.sh
+measure spot bench/spot_rows.sh
 measure diagnosis build/src/worker/worker_diagnose_test 1000
 measure diagnosis_cost build/bench/bench_diagnosis
 

@@ -1,0 +1,573 @@
+/* The spot policy: what it learns against formulas in reals, its table against recursion, and its
+ * guarantee with tables of nonsense on markets that flap. */
+#include "core/spot_policy.h"
+#include "core/testing.h"
+#include <math.h>
+
+enum { TICKS = 4000 };
+
+static uint64_t state_of_random;
+
+static uint32_t draw(uint32_t end)
+{
+    state_of_random =
+        state_of_random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((state_of_random >> 33) % end);
+}
+
+static void assert_near(double a, double b, double share, double least)
+{
+    if (fabs(a - b) > share * fabs(b) + least) fail_msg("%f is not near %f", a, b);
+}
+
+/* Zones that stay up or down for heavy-tailed times. */
+static void make_market(uint32_t *up, uint32_t ticks, uint32_t zones)
+{
+    memset(up, 0, ticks * sizeof *up);
+    for (uint32_t z = 0; z < zones; z++) {
+        bool is_up = draw(2);
+        for (uint32_t t = 0; t < ticks; is_up = !is_up) {
+            uint32_t run = 1 + draw(6);
+            while (draw(3) > 0 && run < 1000) run *= 2;
+            for (; run > 0 && t < ticks; run--, t++)
+                if (is_up) up[t] |= UINT32_C(1) << z;
+        }
+    }
+}
+
+static void see_all(struct spot_life *life, const uint32_t *up, uint32_t ticks, uint32_t zones)
+{
+    spot_life_clear(life, zones);
+    for (uint32_t t = 0; t < ticks; t++) spot_life_see(life, up[t]);
+}
+
+/* ---- what is learned ---- */
+
+static void counts_are_those_of_the_trace(void **state)
+{
+    (void)state;
+    struct spot_life life;
+    static const uint32_t up[] = {1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 3, 2};
+    see_all(&life, up, 12, 2);
+    assert_int_equal(life.ticks, 12);
+    /* Zone 0: ages 1 2 3, 1 2 3 4 5, 1: below 3 seen 5 times, at 3 and above 4, lost 1, 2. */
+    assert_int_equal(life.seen[0][0], 5);
+    assert_int_equal(life.lost[0][0], 1);
+    assert_int_equal(life.seen[0][1], 4);
+    assert_int_equal(life.lost[0][1], 2);
+    assert_int_equal(life.age[0], 0);
+    assert_int_equal(life.age[1], 2);
+    assert_int_equal(life.seen[1][0], 1); /* what comes after the last tick is not known */
+    assert_int_equal(spot_age_bucket(2), 0);
+    assert_int_equal(spot_age_bucket(3), 1);
+    assert_int_equal(spot_age_bucket(1022), 8);
+    assert_int_equal(spot_age_bucket(UINT32_MAX), 9);
+}
+
+static const double starts[SPOT_AGES] = {0, 3, 7, 15, 31, 63, 127, 255, 511, 1023};
+
+static double real_hazard(const struct spot_life *life, uint32_t zone, uint32_t b)
+{
+    double seen = 0, lost = 0;
+    double middle = b + 1 < SPOT_AGES ? (starts[b] + starts[b + 1]) / 2 : 1.5 * starts[b];
+    for (uint32_t z = 0; z < life->zone_count; z++) {
+        seen += life->seen[z][b];
+        lost += life->lost[z][b];
+    }
+    double pooled = (lost + 1) / (seen + (middle + 4) / 0.6);
+    return (life->lost[zone][b] + 2) / (life->seen[zone][b] + 2 / pooled);
+}
+
+static double real_score(const struct spot_life *life, uint32_t zone, uint32_t bucket, double left)
+{
+    double expected = 0, alive = 1;
+    for (uint32_t b = bucket; b < SPOT_AGES && left > 0; b++) {
+        double width = b + 1 < SPOT_AGES ? starts[b + 1] - starts[b] : left;
+        if (b == bucket && b + 1 < SPOT_AGES) width = ceil(width / 2);
+        if (width > left) width = left;
+        double h = real_hazard(life, zone, b), kept = pow(1 - h, width);
+        expected += alive * (1 - kept) / h;
+        alive *= kept;
+        left -= width;
+    }
+    return expected;
+}
+
+static void scores_are_expected_lives(void **state)
+{
+    (void)state;
+    static uint32_t up[TICKS];
+    for (uint32_t run = 0; run < 20; run++) {
+        struct spot_life life;
+        struct spot_classes classes;
+        uint32_t zones = 1 + draw(SPOT_ZONES_MAX), ticks = draw(TICKS), horizon = 1 + draw(3000);
+        make_market(up, ticks, zones);
+        see_all(&life, up, ticks, zones);
+        spot_classify(&life, horizon, &classes);
+        for (uint32_t z = 0; z < zones; z++) {
+            for (uint32_t b = 0; b < SPOT_AGES; b++) {
+                assert_near(spot_hazard_ppb(&life, z, b) / 1e9, real_hazard(&life, z, b), 1e-4,
+                            1e-8);
+                assert_near(classes.score[z][b] / (double)SPOT_SCORE_ONE,
+                            real_score(&life, z, b, horizon), 1e-4, 0.01);
+            }
+        }
+    }
+}
+
+static void classes_are_geometric(void **state)
+{
+    (void)state;
+    static uint32_t up[TICKS];
+    struct spot_life life;
+    struct spot_classes classes;
+    make_market(up, TICKS, 5);
+    see_all(&life, up, TICKS, 5);
+    spot_classify(&life, 886, &classes);
+    double low = 1e9, high = 0;
+    uint32_t met = 0;
+    for (uint32_t z = 0; z < 5; z++) {
+        for (uint32_t b = 0; b < SPOT_AGES; b++) {
+            if (b > 0 && life.seen[z][b] == 0) continue;
+            low = fmin(low, classes.score[z][b]);
+            high = fmax(high, classes.score[z][b]);
+        }
+    }
+    for (uint32_t z = 0; z < 5; z++) {
+        for (uint32_t b = 0; b < SPOT_AGES; b++) {
+            double exact = 6 * log(classes.score[z][b] / low) / log(high / low);
+            double off = exact - (classes.class_of[z][b] - 1);
+            met |= 1U << classes.class_of[z][b];
+            if (classes.class_of[z][b] == 1) assert_true(off < 1.001);
+            if (classes.class_of[z][b] == 6) assert_true(off > -0.001);
+            if (classes.class_of[z][b] > 1 && classes.class_of[z][b] < 6)
+                assert_true(off > -0.001 && off < 1.001);
+        }
+    }
+    assert_true(met & 1U << 1);
+    assert_true(met & 1U << 6);
+    assert_near(classes.middle[1], low * pow(high / low, 1 / 12.0), 0.001, 1);
+    assert_near(classes.middle[6], low * pow(high / low, 11 / 12.0), 0.001, 1);
+}
+
+static void the_best_zone_has_the_highest_score(void **state)
+{
+    (void)state;
+    static uint32_t up[TICKS];
+    struct spot_life life;
+    struct spot_classes classes;
+    make_market(up, TICKS, 6);
+    spot_life_clear(&life, 6);
+    for (uint32_t t = 0; t < TICKS; t++) {
+        spot_life_see(&life, up[t]);
+        if (t % 100 == 0) spot_classify(&life, 886, &classes);
+        uint32_t except = draw(7), most = 0, first = 0, second = 0;
+        struct spot_best best = spot_best_of(&classes, life.age, except);
+        for (uint32_t z = 0; z < 6; z++) {
+            if (life.age[z] == 0 || z == except) continue;
+            uint32_t score = classes.score[z][spot_age_bucket(life.age[z])];
+            uint32_t class_of = spot_class(&classes, z, life.age[z]);
+            if (score > most) most = score;
+            second = class_of > first ? first : class_of > second ? class_of : second;
+            if (class_of > first) first = class_of;
+        }
+        assert_int_equal(best.best, first);
+        assert_int_equal(best.second, second);
+        assert_int_equal(best.zone == UINT32_MAX, most == 0);
+        if (most > 0)
+            assert_int_equal(classes.score[best.zone][spot_age_bucket(life.age[best.zone])], most);
+    }
+}
+
+static uint64_t sum_of(const struct spot_row *row)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < row->count; i++) sum += row->ppm[i];
+    return sum;
+}
+
+static void rows_are_probabilities(void **state)
+{
+    (void)state;
+    static uint32_t up[TICKS];
+    static struct spot_scratch scratch;
+    static struct spot_step step;
+    for (uint32_t run = 0; run < 10; run++) {
+        struct spot_life life;
+        struct spot_classes classes;
+        uint32_t zones = 1 + draw(8), ticks = run == 0 ? 0 : draw(TICKS), lag = 1 + draw(12);
+        make_market(up, ticks, zones);
+        see_all(&life, up, ticks, zones);
+        spot_classify(&life, 886, &classes);
+        spot_learn(&classes, up, ticks, lag, &scratch, &step);
+        for (uint32_t e = 0; e < SPOT_ENV; e++) {
+            assert_int_equal(sum_of(&step.env[e]), SPOT_PPM);
+            assert_int_equal(step.env[e].kept_count, 0);
+        }
+        for (uint32_t s = 0; s < SPOT_ON; s++) {
+            assert_int_equal(sum_of(&step.on[s]), SPOT_PPM);
+            assert_true(step.on[s].kept_ppm <= SPOT_PPM);
+            for (uint32_t i = 0; i < step.on[s].count; i++)
+                assert_true(step.on[s].to[i] < (i < step.on[s].kept_count ? SPOT_ON : SPOT_ENV));
+        }
+    }
+}
+
+/* A zone that is up for 8 ticks and down for 8, again and again. */
+static void a_regular_zone_is_learned(void **state)
+{
+    (void)state;
+    static uint32_t up[TICKS];
+    static struct spot_scratch scratch;
+    static struct spot_step step;
+    struct spot_life life;
+    struct spot_classes classes;
+    for (uint32_t t = 0; t < TICKS; t++) up[t] = t / 8 % 2;
+    see_all(&life, up, TICKS, 1);
+    spot_classify(&life, 886, &classes);
+    spot_learn(&classes, up, TICKS, 16, &scratch, &step);
+    /* 16 ticks on it is where it was, and was lost in between, after 4.5 ticks on average. */
+    uint32_t young = spot_class(&classes, 0, 1), on = spot_on(young, 0),
+             env = spot_env_up(young, 0);
+    const struct spot_row *row = &step.env[env];
+    for (uint32_t i = 0; i < row->count; i++)
+        if (row->to[i] == env) assert_true(row->ppm[i] > 900000);
+    row = &step.on[on];
+    uint32_t lost = 0;
+    for (uint32_t i = row->kept_count; i < row->count; i++) lost += row->ppm[i];
+    assert_true(lost > 980000);
+    assert_true(row->kept_ppm > 4 * SPOT_PPM / 16);
+    assert_true(row->kept_ppm < 8 * SPOT_PPM / 16);
+}
+
+/* ---- the table ---- */
+
+/* Up to three ends a row, drawn. */
+static void draw_row(struct spot_row *row, uint32_t kept_most, uint32_t lost_most)
+{
+    uint32_t left = SPOT_PPM;
+    *row = (struct spot_row){.kept_count = draw(kept_most + 1), .kept_ppm = draw(SPOT_PPM + 1)};
+    row->count = row->kept_count + 1 + draw(lost_most);
+    for (uint32_t i = 0; i < row->count; i++) {
+        row->to[i] = (uint8_t)draw(i < row->kept_count ? SPOT_ON : SPOT_ENV);
+        row->ppm[i] = i + 1 < row->count ? draw(left + 1) : left;
+        left -= row->ppm[i];
+    }
+}
+
+static void draw_step(struct spot_step *step, uint32_t lag)
+{
+    step->lag = lag;
+    for (uint32_t e = 0; e < SPOT_ENV; e++) draw_row(&step->env[e], 0, 3);
+    for (uint32_t s = 0; s < SPOT_ON; s++) draw_row(&step->on[s], 2, 2);
+}
+
+/* The same world, told from the top: what a state costs is what its best answer leads to. */
+struct world {
+    struct spot_terms terms;
+    const struct spot_step *short_step, *long_step;
+    int u, d, rows, columns;
+    double idle[16][24][SPOT_ENV], od[16][24][SPOT_ENV], on[16][24][SPOT_ON];
+};
+
+static double idle(struct world *w, int n, int j, uint32_t e);
+static double on_demand(struct world *w, int n, int j, uint32_t e);
+static double on_spot(struct world *w, int n, int j, uint32_t s);
+
+typedef double (*value_fn)(struct world *w, int n, int j, uint32_t state);
+
+/* A value `ticks` of slack further down, between rows if need be. */
+static double later(struct world *w, value_fn value, int n, int j, int ticks, uint32_t state)
+{
+    double row = j - (double)ticks / w->u;
+    if (row <= 0) return value(w, n, 0, state);
+    int low = (int)floor(row + 1e-9);
+    double part = row - low;
+    if (part < 1e-9) return value(w, n, low, state);
+    return (1 - part) * value(w, n, low, state) + part * value(w, n, low + 1, state);
+}
+
+/* After a start: a changeover of slack is gone, or if a step is longer, the rest of it is work. */
+static double started(struct world *w, value_fn value, int n, int j, uint32_t state)
+{
+    if (w->d >= w->u) return later(w, value, n, j, w->d, state);
+    double part = (double)w->d / w->u;
+    return (1 - part) * value(w, n - 1, j, state) + part * value(w, n, j - 1, state);
+}
+
+static double wait(struct world *w, int n, int j, uint32_t e)
+{
+    double sum = 0;
+    const struct spot_row *row = &w->short_step->env[e];
+    for (uint32_t i = 0; i < row->count; i++)
+        sum += row->ppm[i] / 1e6 * idle(w, n, j - 1, row->to[i]);
+    return sum;
+}
+
+static double start(struct world *w, int n, int j, uint32_t s)
+{
+    double sum = 0, lag = w->long_step->lag;
+    const struct spot_row *row = &w->long_step->on[s];
+    for (uint32_t i = 0; i < row->count; i++) {
+        double end = i < row->kept_count
+                         ? lag * w->terms.spot_price + started(w, on_spot, n, j, row->to[i])
+                         : lag * w->terms.spot_price * row->kept_ppm / 1e6 +
+                               later(w, idle, n, j, (int)lag, row->to[i]);
+        sum += row->ppm[i] / 1e6 * end;
+    }
+    return sum;
+}
+
+static double stay(struct world *w, int n, int j, uint32_t s)
+{
+    double sum = 0, paid = (double)w->u * w->terms.spot_price;
+    const struct spot_row *row = &w->short_step->on[s];
+    double f = row->kept_ppm / 1e6;
+    for (uint32_t i = 0; i < row->count; i++) {
+        double end = i < row->kept_count ? paid + on_spot(w, n - 1, j, row->to[i])
+                                         : f * paid + f * idle(w, n - 1, j, row->to[i]) +
+                                               (1 - f) * later(w, idle, n, j, w->u, row->to[i]);
+        sum += row->ppm[i] / 1e6 * end;
+    }
+    return sum;
+}
+
+static double best_start(struct world *w, int n, int j, uint32_t e)
+{
+    for (uint32_t best = 1; best <= SPOT_CLASSES; best++)
+        for (uint32_t second = 0; second <= best; second++)
+            if (spot_env_up(best, second) == e) return start(w, n, j, spot_on(best, second));
+    return INFINITY;
+}
+
+static double idle(struct world *w, int n, int j, uint32_t e)
+{
+    double K = w->terms.on_demand_price;
+    if (j == 0) return K * (n * w->u + w->d);
+    if (n == 0) return fmin(w->terms.spot_price, K) * w->d;
+    double *kept = &w->idle[n][j][e], sum = 0;
+    if (*kept >= 0) return *kept;
+    const struct spot_row *row = &w->long_step->env[e];
+    for (uint32_t i = 0; i < row->count; i++)
+        sum += row->ppm[i] / 1e6 * started(w, on_demand, n, j, row->to[i]);
+    *kept = fmin(fmin(wait(w, n, j, e), K * w->long_step->lag + sum), best_start(w, n, j, e));
+    return *kept;
+}
+
+static double on_demand(struct world *w, int n, int j, uint32_t e)
+{
+    double K = w->terms.on_demand_price, sum = 0;
+    if (n == 0) return 0;
+    if (j == 0) return K * n * w->u;
+    double *kept = &w->od[n][j][e];
+    if (*kept >= 0) return *kept;
+    const struct spot_row *row = &w->short_step->env[e];
+    for (uint32_t i = 0; i < row->count; i++)
+        sum += row->ppm[i] / 1e6 * on_demand(w, n - 1, j, row->to[i]);
+    *kept = fmin(fmin(K * w->u + sum, wait(w, n, j, e)), best_start(w, n, j, e));
+    return *kept;
+}
+
+static double on_spot(struct world *w, int n, int j, uint32_t s)
+{
+    if (n == 0) return 0;
+    double *kept = &w->on[n][j][s];
+    if (*kept >= 0) return *kept;
+    uint32_t own = s / (SPOT_CLASSES + 1) + 1, other = s % (SPOT_CLASSES + 1);
+    *kept = stay(w, n, j, s);
+    if (other > 0 && j > 0) *kept = fmin(*kept, start(w, n, j, spot_on(other, own)));
+    return *kept;
+}
+
+static void compare(const struct spot_table *table, struct world *w)
+{
+    int64_t floor_of_slack = 2 * w->d + 1;
+    for (int n = 1; n < w->rows; n++) {
+        for (int j = 1; j < w->columns; j++) {
+            uint32_t work = (uint32_t)(n * w->u);
+            int64_t slack = floor_of_slack + j * w->u;
+            for (uint32_t e = 0; e < SPOT_ENV; e++)
+                assert_near((double)spot_table_at(table, SPOT_WAIT + e, work, slack),
+                            wait(w, n, j, e), 1e-5, 8);
+            for (uint32_t s = 0; s < SPOT_ON; s++) {
+                assert_near((double)spot_table_at(table, SPOT_START + s, work, slack),
+                            start(w, n, j, s), 1e-5, 8);
+                assert_near((double)spot_table_at(table, SPOT_STAY + s, work, slack),
+                            stay(w, n, j, s), 1e-5, 8);
+            }
+        }
+    }
+}
+
+static void tables_equal_recursion(void **state)
+{
+    (void)state;
+    static struct spot_step short_step, long_step;
+    static struct world w;
+    uint32_t longer = 0;
+    for (uint32_t run = 0; run < 12; run++) {
+        uint32_t d = 1 + draw(4), work = 3 + draw(7);
+        struct spot_terms terms = {.work = work,
+                                   .window = work + 2 * d + 2 + draw(12),
+                                   .changeover = d,
+                                   .spot_price = 1 + draw(2000),
+                                   .on_demand_price = 1000 + draw(3000),
+                                   .cells = draw(2) ? 1000 : 15};
+        struct spot_table table;
+        draw_step(&short_step, spot_table_grain(&terms));
+        draw_step(&long_step, spot_table_lag(&terms));
+        void *memory = malloc(spot_table_bytes(&terms));
+        assert_non_null(memory);
+        spot_table_solve(&table, &terms, &short_step, &long_step, memory);
+        w = (struct world){.terms = terms,
+                           .short_step = &short_step,
+                           .long_step = &long_step,
+                           .u = (int)table.grain,
+                           .d = (int)d,
+                           .rows = (int)table.work_rows,
+                           .columns = (int)table.slack_rows};
+        for (size_t i = 0; i < sizeof w.idle / sizeof(double); i++) (&w.idle[0][0][0])[i] = -1;
+        for (size_t i = 0; i < sizeof w.od / sizeof(double); i++) (&w.od[0][0][0])[i] = -1;
+        for (size_t i = 0; i < sizeof w.on / sizeof(double); i++) (&w.on[0][0][0])[i] = -1;
+        assert_true(w.rows <= 16 && w.columns <= 24);
+        longer += table.grain > d;
+        compare(&table, &w);
+        free(memory);
+    }
+    assert_true(longer > 0);
+    assert_true(longer < 12);
+}
+
+static void what_cannot_be_has_no_table(void **state)
+{
+    (void)state;
+    struct spot_terms terms = {.work = 100,
+                               .window = 150,
+                               .changeover = 4,
+                               .spot_price = 900,
+                               .on_demand_price = 3000,
+                               .cells = SPOT_CELLS};
+    assert_true(spot_table_bytes(&terms) > 0);
+    struct spot_terms bad = terms;
+    bad.work = 0;
+    assert_int_equal(spot_table_bytes(&bad), 0);
+    bad = terms;
+    bad.work = 151;
+    assert_int_equal(spot_table_bytes(&bad), 0);
+    bad = terms;
+    bad.on_demand_price = UINT32_MAX;
+    assert_int_equal(spot_table_bytes(&bad), 0);
+    bad = terms;
+    bad.window = UINT32_MAX;
+    assert_int_equal(spot_table_bytes(&bad), 0);
+    bad = terms;
+    bad.spot_price = 0; /* free spot is a price */
+    assert_true(spot_table_bytes(&bad) > 0);
+}
+
+/* ---- the guarantee ---- */
+
+struct ride {
+    struct spot_table table;
+    struct spot_classes classes;
+    struct spot_life life;
+    uint32_t down_ticks, period, zones;
+    uint32_t starts, forced;
+};
+
+/* Runs of lengths around the changeover and twice that, where a policy is hurt most. */
+static uint32_t flap(struct ride *r, uint32_t before)
+{
+    uint32_t d = r->table.terms.changeover, up = before;
+    for (uint32_t z = 0; z < r->zones; z++)
+        if (draw(d + 1 + draw(d + 2)) == 0) up ^= UINT32_C(1) << z;
+    return up;
+}
+
+static bool ride_job(struct ride *r, struct spot_job job)
+{
+    uint32_t d = r->table.terms.changeover, up = draw(1U << r->zones);
+    while (job.time_left > 0 && job.work_left > 0) {
+        up = flap(r, up);
+        spot_life_see(&r->life, up);
+        r->down_ticks = up != 0 ? 0 : r->down_ticks + 1;
+        if (job.place == SPOT_ON_ZONE && r->life.age[job.zone] == 0) job.place = SPOT_IDLE;
+        struct spot_choice choice =
+            spot_choose(&r->table, &r->classes, r->life.age, r->down_ticks, &job);
+        bool begins = choice.place != SPOT_IDLE &&
+                      (choice.place != job.place ||
+                       (choice.place == SPOT_ON_ZONE && choice.zone != job.zone));
+        if (begins) job.starting_left = d;
+        if (begins && choice.place == SPOT_ON_ZONE) {
+            assert_true(r->life.age[choice.zone] > 0);
+            assert_true(job.time_left >= job.work_left + 2 * d + 2);
+            r->starts++;
+        }
+        r->forced += choice.forced;
+        job.place = choice.place;
+        job.zone = choice.zone;
+        job.time_left--;
+        if (job.place != SPOT_IDLE && job.starting_left-- == 0) {
+            job.starting_left = 0;
+            job.work_left--;
+        }
+    }
+    return job.work_left == 0;
+}
+
+/* The table says anything: the deadline holds by the rule alone. */
+static void no_deadline_is_missed_whatever_the_table_says(void **state)
+{
+    (void)state;
+    static struct ride r;
+    uint32_t missed = 0, jobs = 0;
+    for (uint32_t run = 0; run < 300; run++) {
+        uint32_t d = 1 + draw(12), work = 1 + draw(200);
+        struct spot_terms terms = {.work = work,
+                                   .window = work + d + draw(6 * d + 60),
+                                   .changeover = d,
+                                   .spot_price = 900,
+                                   .on_demand_price = 3000,
+                                   .cells = 400};
+        r = (struct ride){.zones = 1 + draw(4)};
+        size_t bytes = spot_table_bytes(&terms);
+        void *memory = malloc(bytes);
+        static struct spot_step short_step, long_step;
+        draw_step(&short_step, spot_table_grain(&terms));
+        draw_step(&long_step, spot_table_lag(&terms));
+        spot_table_solve(&r.table, &terms, &short_step, &long_step, memory);
+        size_t values = (size_t)r.table.work_rows * r.table.slack_rows * SPOT_CELL;
+        if (run % 2 == 0)
+            for (size_t i = 0; i < values; i++) r.table.values[i] = (int32_t)draw(1U << 28);
+        spot_life_clear(&r.life, r.zones);
+        spot_classify(&r.life, 886, &r.classes);
+        for (uint32_t z = 0; z < r.zones; z++)
+            for (uint32_t b = 0; b < SPOT_AGES; b++)
+                r.classes.class_of[z][b] = (uint8_t)(1 + draw(SPOT_CLASSES));
+        for (uint32_t k = 0; k < 60; k++, jobs++) {
+            struct spot_job job = {.work_left = work,
+                                   .time_left = work + d + draw(terms.window - work - d + 1)};
+            missed += !ride_job(&r, job);
+        }
+        free(memory);
+        if (run == 0) assert_true(r.starts > 0);
+    }
+    assert_int_equal(jobs, 18000);
+    assert_int_equal(missed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_those_of_the_trace),
+        cmocka_unit_test(scores_are_expected_lives),
+        cmocka_unit_test(classes_are_geometric),
+        cmocka_unit_test(the_best_zone_has_the_highest_score),
+        cmocka_unit_test(rows_are_probabilities),
+        cmocka_unit_test(a_regular_zone_is_learned),
+        cmocka_unit_test(tables_equal_recursion),
+        cmocka_unit_test(what_cannot_be_has_no_table),
+        cmocka_unit_test(no_deadline_is_missed_whatever_the_table_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

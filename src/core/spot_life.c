@@ -175,13 +175,12 @@ struct spot_best spot_best_of(const struct spot_classes *classes, const uint32_t
     uint32_t most = 0;
     for (uint32_t z = 0; z < classes->zone_count; z++) {
         if (age[z] == 0 || z == except) continue;
-        uint32_t bucket = spot_age_bucket(age[z]);
-        uint32_t class = classes->class_of[z][bucket];
-        if (result.zone == UINT32_MAX || classes->score[z][bucket] > most) {
+        uint32_t class = spot_class(classes, z, age[z]);
+        if (class > result.best || (class == result.best && age[z] > most)) {
             result.second = result.best;
             result.best = class;
             result.zone = z;
-            most = classes->score[z][bucket];
+            most = age[z];
         } else if (class > result.second) {
             result.second = class;
         }

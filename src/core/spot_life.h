@@ -41,8 +41,9 @@ struct spot_classes {
 
 /* Up zones as classes: what the tables below are about. */
 struct spot_best {
-    uint32_t zone, best, second; /* zone: of highest score, lower index first; UINT32_MAX = none up.
-                                    best, second: classes, 0 = none */
+    uint32_t zone, best,
+        second; /* zone: of the best class the one up longest, then the lower index;
+                                    UINT32_MAX = none up. best, second: classes, 0 = none */
 };
 
 uint32_t spot_age_bucket(uint32_t age);

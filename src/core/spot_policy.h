@@ -8,7 +8,7 @@
  *            changeover + 2; a start burns at most a changeover of it, progress keeps it, so at a
  *            loss an on-demand start still fits.
  * Guard      While something is up, waiting is not an answer.
- * Choice     The up zone of highest score; with a job on a zone, a move only to a higher class.
+ * Choice     Of the zones of the best class the one up longest; with a job on a zone, a move only to a higher class.
  */
 #ifndef SHOAL_CORE_SPOT_POLICY_H
 #define SHOAL_CORE_SPOT_POLICY_H

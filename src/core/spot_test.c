@@ -150,7 +150,7 @@ static void classes_are_geometric(void **state)
     assert_near(classes.middle[6], low * pow(high / low, 11 / 12.0), 0.001, 1);
 }
 
-static void the_best_zone_has_the_highest_score(void **state)
+static void the_best_zone_is_of_the_best_class_and_up_longest(void **state)
 {
     (void)state;
     static uint32_t up[TICKS];
@@ -161,21 +161,20 @@ static void the_best_zone_has_the_highest_score(void **state)
     for (uint32_t t = 0; t < TICKS; t++) {
         spot_life_see(&life, up[t]);
         if (t % 100 == 0) spot_classify(&life, 886, &classes);
-        uint32_t except = draw(7), most = 0, first = 0, second = 0;
+        uint32_t except = draw(7), longest = 0, first = 0, second = 0;
         struct spot_best best = spot_best_of(&classes, life.age, except);
         for (uint32_t z = 0; z < 6; z++) {
             if (life.age[z] == 0 || z == except) continue;
-            uint32_t score = classes.score[z][spot_age_bucket(life.age[z])];
             uint32_t class_of = spot_class(&classes, z, life.age[z]);
-            if (score > most) most = score;
+            if (class_of > first || (class_of == first && life.age[z] > longest))
+                longest = life.age[z];
             second = class_of > first ? first : class_of > second ? class_of : second;
             if (class_of > first) first = class_of;
         }
         assert_int_equal(best.best, first);
         assert_int_equal(best.second, second);
-        assert_int_equal(best.zone == UINT32_MAX, most == 0);
-        if (most > 0)
-            assert_int_equal(classes.score[best.zone][spot_age_bucket(life.age[best.zone])], most);
+        assert_int_equal(best.zone == UINT32_MAX, first == 0);
+        if (first > 0) assert_int_equal(life.age[best.zone], longest);
     }
 }
 
@@ -562,7 +561,7 @@ int main(void)
         cmocka_unit_test(counts_are_those_of_the_trace),
         cmocka_unit_test(scores_are_expected_lives),
         cmocka_unit_test(classes_are_geometric),
-        cmocka_unit_test(the_best_zone_has_the_highest_score),
+        cmocka_unit_test(the_best_zone_is_of_the_best_class_and_up_longest),
         cmocka_unit_test(rows_are_probabilities),
         cmocka_unit_test(a_regular_zone_is_learned),
         cmocka_unit_test(tables_equal_recursion),

@@ -23,6 +23,19 @@ static void compute(const float *weights, uint32_t count, const struct shoal_wor
     }
 }
 
+static void compute_slot(struct shoal *job, const struct group_options *group, const float *weights,
+                         const struct shoal_work *work, struct group_page *page, uint32_t me)
+{
+    int64_t from_us = clock_monotonic_us();
+    compute(weights, group->elements, work);
+    if (page != NULL && page->pad_us[me] > 0) (void)usleep((useconds_t)page->pad_us[me]);
+    shoal_submit(job, (float)(work->slot + 1));
+    if (page == NULL) return;
+    page->slots[me]++;
+    page->slots_us[me] += clock_monotonic_us() - from_us;
+    if (work->step < GROUP_STEPS_KEPT) page->owned[me][work->step]++;
+}
+
 static int train(const struct group_options *group, struct group_page *page, uint32_t me)
 {
     float *weights = calloc(2, group->elements * sizeof *weights);
@@ -48,8 +61,7 @@ static int train(const struct group_options *group, struct group_page *page, uin
     struct shoal_work work;
     while (shoal_next(job, &work)) {
         if (work.kind == SHOAL_COMPUTE) {
-            compute(weights, group->elements, &work);
-            shoal_submit(job, (float)(work.slot + 1));
+            compute_slot(job, group, weights, &work, page, me);
             continue;
         }
         for (uint32_t i = 0; i < group->elements; i++) {
@@ -278,6 +290,11 @@ uint32_t group_pick(struct worker_group *g)
     uint32_t index = group_below(g, g->count);
     while (!group_is_alive(g, index)) index = group_below(g, g->count);
     return index;
+}
+
+void group_slow(struct worker_group *g, uint32_t index, uint64_t pad_us)
+{
+    g->page->pad_us[index + 1] = (int64_t)pad_us;
 }
 
 static double cpu_us(pid_t pid)

@@ -4,7 +4,8 @@
  *            built-in trainer whose gradients depend on weights, step and slot), reads their lines,
  *            tells them their peers, and kills them when asked.
  * Speeds     Emulated: a slot is padded by sleeping to slot_us. Whoever prints figures must say so.
- * Page       Each worker writes the last applied step and its time into a shared page.
+ * Page       Each worker writes the last applied step and its time into a shared page, and what it
+ *            computed; what stands there as its pad it sleeps in each slot, so it can be slowed down.
  * Ids        1, 2, 3 ... in the order of starting; `index` is id - 1.
  */
 #ifndef SHOAL_BENCH_WORKER_GROUP_H
@@ -14,11 +15,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { GROUP_WORKERS_MAX = 512, GROUP_LINE_BYTES = 1 << 16 };
+enum { GROUP_WORKERS_MAX = 512, GROUP_LINE_BYTES = 1 << 16, GROUP_STEPS_KEPT = 64 };
 #define GROUP_BOUND_US INT64_C(120000000)
 
 struct group_page { /* written by the workers; wall clock */
     _Atomic int64_t step[GROUP_WORKERS_MAX + 1], applied_us[GROUP_WORKERS_MAX + 1];
+    _Atomic int64_t slots[GROUP_WORKERS_MAX + 1], slots_us[GROUP_WORKERS_MAX + 1]; /* so far */
+    _Atomic uint32_t owned[GROUP_WORKERS_MAX + 1][GROUP_STEPS_KEPT]; /* slots, by step */
+    _Atomic int64_t pad_us[GROUP_WORKERS_MAX + 1];                   /* written by group_slow() */
 };
 
 struct group_worker {
@@ -62,7 +66,8 @@ static inline bool group_is_alive(const struct worker_group *g, uint32_t index)
 uint32_t group_alive(const struct worker_group *g);
 uint32_t group_below(struct worker_group *g, uint32_t end); /* a random number below it */
 uint32_t group_pick(struct worker_group *g);                /* a random index of one that lives */
-double group_cpu_us(const struct worker_group *g);          /* of all that live */
+void group_slow(struct worker_group *g, uint32_t index, uint64_t pad_us); /* from now on */
+double group_cpu_us(const struct worker_group *g);                        /* of all that live */
 void group_close(struct worker_group *g, bool keep_log);
 /* The same training alone in this process: the final weights' hash. */
 bool group_hash_alone(const struct group_options *options, char ret_hash[65]);

@@ -190,6 +190,13 @@ static int64_t read_time(yaml_item *map, const char *key, int64_t absent)
     return yaml_duration_us(map, key, TIME_MIN_US, TIME_MAX_US, absent);
 }
 
+/* "never", or how long. 0: never. */
+static int64_t read_patience(yaml_item *map, const char *key, int64_t absent)
+{
+    if (strcmp(yaml_string(map, key, ""), "never") == 0) return 0;
+    return read_time(map, key, absent);
+}
+
 /* Two different times: how long the server believes in a silent agent, and how long an agent goes
  * on without the server. The second bounds a leak, the first only how fast a loss is noticed. */
 static void read_lease(struct config *config, yaml_item *map)
@@ -211,6 +218,9 @@ static void read_timing(struct pool_config *settings, yaml_item *map)
     settings->idle_release_us = read_time(map, "idle_release", settings->idle_release_us);
     settings->ask_again_us = read_time(map, "ask_again", settings->ask_again_us);
     settings->refused_backoff_us = read_time(map, "refused_backoff", settings->refused_backoff_us);
+    settings->replace_stalled_us =
+        read_patience(map, "replace_stalled", settings->replace_stalled_us);
+    settings->replace_slow_us = read_patience(map, "replace_slow", settings->replace_slow_us);
 }
 
 bool config_parse(const struct catalog *catalog, const char *file, const char *text, size_t bytes,

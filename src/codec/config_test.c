@@ -52,7 +52,10 @@ static void everything_is_read(void **state)
                 "    driver: exec\n"
                 "limits: {nodes: 10, jobs: 20, offers: 30, worker_failures: 4}\n"
                 "timing: {agent_lease: 15s, boot_timeout: 60s, drain: 3s, idle_release: 10s,\n"
-                "         ask_again: 2s, refused_backoff: 7s}\n");
+                "         ask_again: 2s, refused_backoff: 7s, replace_stalled: 90s,\n"
+                "         replace_slow: never}\n");
+    assert_int_equal(config.pool.replace_stalled_us, 90000000);
+    assert_int_equal(config.pool.replace_slow_us, 0);
     assert_string_equal(config.listen, "0.0.0.0:80");
     assert_string_equal(config.data, "/var/shoal");
     assert_string_equal(config.catalog, "my.yaml");
@@ -139,6 +142,8 @@ static void mistakes_say_what_to_do(void **state)
          "shoal.yaml:1: \"nodes\" is \"0\"; give a whole number from 1 to 131072"},
         {"limits: {node: 1}",
          "shoal.yaml:1: unknown key \"node\" in limits; did you mean \"nodes\"?"},
+        {"timing: {replace_stalled: no}",
+         "shoal.yaml:1: \"replace_stalled\" is \"no\"; give a time like 200ms, 2s, 1.5m or 1h"},
         {"timing: {drain: 3}",
          "shoal.yaml:1: \"drain\" is \"3\"; give a time like 200ms, 2s, 1.5m or 1h"},
     };

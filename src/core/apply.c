@@ -327,16 +327,12 @@ static void drain_asked(pool *p, const struct pool_event *event, struct pool_out
     if (slot != SLOT_NONE && p->nodes[slot].state != 0) plan_drain_asked(p, slot, out);
 }
 
-/* Kept as a decision, so that it can be asked for; the same again is not said again. */
-static void stalled(pool *p, const struct pool_event *event, struct pool_output *out)
+static struct pool_decision stall_decision(const struct pool_event *event)
 {
-    uint32_t slot = table_find(&p->job_table, event->u.worker_stalled.job_id);
-    if (slot == SLOT_NONE) return;
-    const struct job *j = &p->jobs[slot];
     uint32_t kind = event->u.worker_stalled.kind;
     struct pool_decision decision = {.kind = DECISION_STALL,
                                      .reason = REASON_STALL_OVER + kind - STALL_OVER,
-                                     .job_id = j->job_id,
+                                     .job_id = event->u.worker_stalled.job_id,
                                      .node_key = event->u.worker_stalled.node_key,
                                      .a = (int64_t)event->u.worker_stalled.step,
                                      .b = (int64_t)event->u.worker_stalled.worker_id,
@@ -345,10 +341,29 @@ static void stalled(pool *p, const struct pool_event *event, struct pool_output 
         decision.c = (int64_t)event->u.worker_stalled.peer_id;
     else if (kind >= SLOW_DATA)
         decision.c = (int64_t)event->u.worker_stalled.slow_ppm;
+    return decision;
+}
+
+/* Kept as a decision, so that it can be asked for; the same again is not said again. */
+static void stalled(pool *p, const struct pool_event *event, struct pool_output *out)
+{
+    uint32_t slot = table_find(&p->job_table, event->u.worker_stalled.job_id);
+    if (slot == SLOT_NONE) return;
+    const struct job *j = &p->jobs[slot];
+    uint32_t kind = event->u.worker_stalled.kind;
+    uint64_t worker_id = event->u.worker_stalled.worker_id;
+    uint32_t lease = plan_lease_of_worker(p, j, worker_id);
+    struct pool_decision decision = stall_decision(event);
     bool said = j->last_kind == decision.kind && j->last_reason == decision.reason &&
-                j->last_a == decision.a && j->last_b == decision.b;
+                j->last_b == decision.b;
     bool over_without = kind == STALL_OVER && j->last_kind != DECISION_STALL;
-    if (!said && !over_without) act_decision(p, out, decision);
+    bool is_news = true;
+    if (kind == STALL_OVER)
+        plan_unname(p, slot, worker_id);
+    else if (lease != SLOT_NONE)
+        is_news = plan_name(p, lease, kind);
+    if (is_news && !said && !over_without) act_decision(p, out, decision);
+    if (kind != STALL_OVER && lease != SLOT_NONE) plan_replace(p, lease, out);
 }
 
 /* Silence while we were down is nobody's fault: leases count from now, and everyone is asked. */

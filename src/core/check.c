@@ -181,6 +181,7 @@ static void check_leases(const pool *p)
         ASSERT(key == lease_due_us(p, slot));
         ASSERT(l->device_count > 0);
         ASSERT(l->paid_milli >= part_of_lease(l));
+        if (l->stall_kind != 0) ASSERT(l->stall_since_us <= l->stall_heard_us);
         if (l->state == LEASE_RESERVED) ASSERT(l->worker_id == 0);
         if (l->state == LEASE_ACTIVE) ASSERT(l->worker_id != 0);
         if (l->state == LEASE_ACTIVE) ASSERT(p->nodes[l->node].state == NODE_READY);

@@ -37,9 +37,10 @@ enum pool_event_kind {
     POOL_EVENT_WORKER_REPORTED,  /* one worker of one job, by its agent */
     POOL_EVENT_CKPT_DURABLE,     /* a checkpoint of a job is stored and verified */
     POOL_EVENT_NODE_DRAIN_ASKED, /* an operator wants a node emptied and let go */
-    POOL_EVENT_WORKER_STALLED, /* a job's workers found out who holds them up, or that it is over */
-    POOL_EVENT_TERMS_DEFINED,  /* what jobs ask for beyond JOB_SUBMITTED; comes before the job */
-    POOL_EVENT_ACCOUNT_DEFINED, /* weight, quota and limits of a tenant, project, team or user */
+    POOL_EVENT_WORKER_STALLED,   /* a job's workers found out who holds them up, or that it is over;
+                                  told again every STALL_TOLD_AGAIN_US while it lasts */
+    POOL_EVENT_TERMS_DEFINED,    /* what jobs ask for beyond JOB_SUBMITTED; comes before the job */
+    POOL_EVENT_ACCOUNT_DEFINED,  /* weight, quota and limits of a tenant, project, team or user */
     POOL_EVENT_QUOTA_MODEL_DEFINED, /* what a device of a model counts in quotas */
     POOL_EVENT_CLASS_DEFINED,       /* what a class is guaranteed and may do (class.h) */
     POOL_EVENT_OFFERS_PRICED,       /* new prices of offers told before, several at once */

@@ -217,7 +217,7 @@ void lease_restart(pool *p, uint32_t slot)
     struct lease *l = &p->leases[slot];
     ASSERT(l->state == LEASE_ACTIVE);
     l->worker_id = make_worker_id(p);
-    l->phase = 0;
+    l->phase = l->stall_kind = 0;
     l->ask_us = p->now_us;
     lease_retime(p, slot);
 }
@@ -279,15 +279,17 @@ static void ask_to_stop(pool *p, uint32_t slot, struct pool_output *out)
 /* The devices of a worker that would not stop cannot be given to anyone: the node goes. */
 static void force(pool *p, uint32_t slot, struct pool_output *out)
 {
-    uint32_t node = p->leases[slot].node, reason = p->leases[slot].stop_reason;
+    uint32_t node = p->leases[slot].node;
+    int64_t worker = (int64_t)p->leases[slot].worker_id;
     MARK(out, WORKER_STOP_FORCED);
     ledger_settle(p, node, out);
     lease_over(p, slot);
     if (!node_is_usable(&p->nodes[node])) return;
     if (p->nodes[node].leases.count == 1)
-        node_release(p, node, reason, /* a */ 0, out);
+        node_release(p, node, REASON_NOT_STOPPED, worker, out);
     else
-        node_drain(p, node, reason, p->now_us + p->config.drain_us, (struct numbers){0}, out);
+        node_drain(p, node, REASON_NOT_STOPPED, p->now_us + p->config.drain_us,
+                   (struct numbers){.a = worker}, out);
 }
 
 void lease_run(pool *p, uint32_t slot, struct pool_output *out)

@@ -19,7 +19,7 @@ enum {
     NODE_DEVICES_MAX = 4096,   /* pool_event_check() refuses more */
     STEP_UNITS_MAX = 2048,     /* pieces of work in one step; the rest waits for the next event */
     NODES_REMEMBERED_MIN = 64, /* ended nodes whose late answers are still understood, at least */
-    HISTORY_MAX = 1024,    /* shapes and projects whose run times are remembered (predict.h) */
+    HISTORY_MAX = 1024,        /* shapes and projects whose run times are remembered (predict.h) */
     ACCOUNTS_MAX = 4096,   /* tenants, projects, teams, users; then jobs count for the one above */
     SUPPLY_LINES_MAX = 16, /* offers named in one mix; more are counted, not named */
 };
@@ -62,7 +62,14 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define BUDGET_SLACK_DIVISOR 50
 #define BUDGET_HOLD_US       INT64_C(60000000)
 #define BUDGET_QUIET_US      INT64_C(600000000)
-#define NOTICE_MARGIN_US     INT64_C(200000) /* workers are gone this long before it acts */
+/* Who holds a job up is a level: the shell repeats it, and it is believed a little longer than three
+ * repeats. Between two nodes of one job that go for it lies a pause that doubles up to 64 times: a
+ * fault of the program, which every machine shows, costs eight nodes on the first day, not hundreds. */
+#define STALL_TOLD_AGAIN_US INT64_C(4000000)
+#define STALL_BELIEVED_US   INT64_C(15000000)
+#define REPLACE_QUIET_US    INT64_C(600000000)
+enum { STALL_MANY_SHARE = 4, REPLACE_DOUBLINGS_MAX = 6 };
+#define NOTICE_MARGIN_US INT64_C(200000) /* workers are gone this long before it acts */
 enum {
     REFUSED_DOUBLINGS_MAX = 3, /* an offer that keeps refusing is asked at up to 8 backoffs */
     REFRESH_LEASES = 4

@@ -29,6 +29,7 @@
     X(SWAP_TO_SPOT, "guaranteed capacity is given back for spot")                                  \
     X(JOB_PREEMPTED, "a whole job gave its devices to one of a higher class")                      \
     X(GANG_RESERVED, "devices that come free are collected for a gang")                            \
+    X(STALL_OF_MANY, "too many workers of a job are named at once: no node of them is replaced")   \
     X(CLOCK_WENT_BACK, "an event older than the last one: taken as now")
 
 enum pool_mark {

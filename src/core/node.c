@@ -405,7 +405,7 @@ void node_run(pool *p, uint32_t slot, struct pool_output *out)
         give_up_boot(p, slot, out);
     else if (n->state == NODE_DRAINING &&
              (leases_alive(p, n) == 0 || p->now_us >= n->deadline_us + p->config.ask_again_us))
-        node_release(p, slot, n->drain_reason, /* a */ 0, out);
+        node_release(p, slot, REASON_DRAINED, /* a */ 0, out);
     else if (n->state == NODE_READY && idles(p, n) &&
              p->now_us >= n->idle_since_us + p->config.idle_release_us)
         node_release(p, slot, REASON_IDLE, p->now_us - n->idle_since_us, out);

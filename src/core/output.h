@@ -148,7 +148,13 @@ enum decision_kind {
     X(NO_QUEUE, "its class does not queue: #a of #b devices could be had now, and no set of jobs " \
                 "that it may preempt holds the rest")                                              \
     X(REGION_CHEAPER, "moves to another region: counting the risk of another loss it costs $a/h "  \
-                      "there and $b/h here")
+                      "there and $b/h here")                                                       \
+    X(CULPRIT_STALLED, "worker &b has held its job up for @a s: its node is replaced, #c so far "  \
+                       "for this job")                                                             \
+    X(CULPRIT_SLOW, "worker &b has been slow for @a s: its node is replaced, #c so far for this "  \
+                    "job")                                                                         \
+    X(DRAINED, "nobody works there any more, as decided")                                          \
+    X(NOT_STOPPED, "worker &a did not stop in time: its devices cannot be given to anybody")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

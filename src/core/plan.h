@@ -7,6 +7,7 @@
  *            plan_buy.c    the supply of a region in the order in which it is taken
  *            plan_claim.c  stock kept for gangs of higher classes
  *            plan_drain.c  nodes given up: price, notice, operator, hourly budget
+ *            plan_replace.c nodes of workers that hold their job up for long
  *            plan_release.c gangs given up, guaranteed capacity given back for spot
  *            plan_preempt.c devices taken from lower classes; plan_evict.c carries it out
  *            plan_reserve.c devices collected for a gang that waits, with backfill
@@ -85,6 +86,16 @@ void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out);
 void plan_drain_for_notice(pool *p, uint32_t node, int64_t double_us, struct pool_output *out);
 void plan_drain_asked(pool *p, uint32_t node, struct pool_output *out);
 bool plan_shed(pool *p, uint32_t job, struct holding held, struct pool_output *out);
+/* The node goes, unless others work there: then only the job leaves it. */
+void plan_leave(pool *p, uint32_t lease, uint32_t reason, struct numbers numbers,
+                struct pool_output *out);
+
+/* plan_replace.c */
+uint32_t plan_lease_of_worker(const pool *p, const struct job *j, uint64_t worker_id);
+/* Its worker is said to hold the job up (enum stall_kind). False: that was known. */
+bool plan_name(pool *p, uint32_t lease, uint32_t kind);
+void plan_unname(pool *p, uint32_t job, uint64_t worker_id); /* it moves; 0: all of the job do */
+void plan_replace(pool *p, uint32_t lease, struct pool_output *out); /* if it is due */
 
 /* plan_release.c */
 void plan_requeue(pool *p, uint32_t job, struct pool_output *out);

@@ -86,26 +86,26 @@ static uint32_t dearest_to_spare(const pool *p, const struct job *j, struct hold
     return dearest;
 }
 
-/* The node goes, unless others work there: then only the job leaves it. */
-static void leave(pool *p, uint32_t lease, struct numbers numbers, struct pool_output *out)
+void plan_leave(pool *p, uint32_t lease, uint32_t reason, struct numbers numbers,
+                struct pool_output *out)
 {
     const struct lease *l = &p->leases[lease];
     const struct node *n = &p->nodes[l->node];
     int64_t deadline_us = p->now_us + p->config.drain_us;
     if (n->leases.count == 1) {
-        node_drain(p, l->node, REASON_BUDGET_EXCEEDED, deadline_us, numbers, out);
+        node_drain(p, l->node, reason, deadline_us, numbers, out);
         return;
     }
     act_decision(p, out,
                  (struct pool_decision){.kind = DECISION_DRAIN,
-                                        .reason = REASON_BUDGET_EXCEEDED,
+                                        .reason = reason,
                                         .job_id = p->jobs[l->job].job_id,
                                         .node_key = n->node_key,
                                         .offer_id = p->offers[n->offer].offer_id,
                                         .a = numbers.a,
                                         .b = numbers.b,
                                         .c = numbers.c});
-    lease_stop(p, lease, REASON_BUDGET_EXCEEDED, deadline_us);
+    lease_stop(p, lease, reason, deadline_us);
 }
 
 static void say_at_minimum(pool *p, struct job *j, int64_t budget, struct holding held,
@@ -143,7 +143,8 @@ bool plan_shed(pool *p, uint32_t job, struct holding held, struct pool_output *o
         return false;
     }
     j->quiet_until_us = p->now_us + BUDGET_QUIET_US;
-    leave(p, lease,
-          (struct numbers){.a = kept, .b = budget, .c = lease_usd_micros_per_hour(p, lease)}, out);
+    plan_leave(p, lease, REASON_BUDGET_EXCEEDED,
+               (struct numbers){.a = kept, .b = budget, .c = lease_usd_micros_per_hour(p, lease)},
+               out);
     return true;
 }

@@ -29,6 +29,8 @@ void pool_config_default(struct pool_config *ret_config)
                                        .refused_backoff_us = 30000000,
                                        .drain_us = 30000000,
                                        .idle_release_us = 60000000,
+                                       .replace_stalled_us = 60000000,
+                                       .replace_slow_us = 600000000,
                                        .worker_failures_max = 3};
 }
 

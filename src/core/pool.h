@@ -37,6 +37,8 @@ struct pool_config {
     int64_t refused_backoff_us; /* how long an offer that refused is left alone */
     int64_t drain_us; /* what a worker gets to hand over when nobody forces us to be faster */
     int64_t idle_release_us; /* a bought node that nobody uses is let go after this */
+    /* A worker that has held its job up for so long, or has been slow, loses its node; 0 = never. */
+    int64_t replace_stalled_us, replace_slow_us;
     /* Rounds of failing workers without a step in between before the job fails; all that were running
      * when one failed are of its round. */
     uint32_t worker_failures_max;

@@ -399,6 +399,23 @@ static void deliver(struct world *w)
     }
 }
 
+/* One that runs, or one that nobody knows. */
+static void name_a_culprit(struct world *w)
+{
+    struct lease_view lease = {.job_id = 1 + draw(w, JOBS), .worker_id = draw(w, 9)};
+    if (pool_leases_end(w->b.p) > 0 && draw(w, 4) != 0)
+        (void)pool_lease_at(w->b.p, draw(w, pool_leases_end(w->b.p)), &lease);
+    struct pool_event event = {
+        .kind = POOL_EVENT_WORKER_STALLED,
+        .u.worker_stalled = {.job_id = lease.job_id,
+                             .kind = STALL_OVER + draw(w, STALL_KIND_END - 1),
+                             .worker_id = lease.worker_id,
+                             .step = draw(w, 3)}};
+    happen(w, event);
+    w->b.now_us += draw(w, 3);
+    happen(w, event);
+}
+
 static void trouble(struct world *w)
 {
     struct machine *m = w->machine_count == 0 ? NULL : &w->machines[draw(w, w->machine_count)];
@@ -432,14 +449,7 @@ static void trouble(struct world *w)
         }
         return;
     case 8: happen(w, (struct pool_event){.kind = POOL_EVENT_RESTARTED}); return;
-    case 9:
-        happen(w, (struct pool_event){
-                      .kind = POOL_EVENT_WORKER_STALLED,
-                      .u.worker_stalled = {.job_id = 1 + draw(w, JOBS),
-                                           .kind = STALL_OVER + draw(w, STALL_KIND_END - 1),
-                                           .worker_id = draw(w, 9),
-                                           .step = draw(w, 3)}});
-        return;
+    case 9: name_a_culprit(w); return;
     default: return;
     }
 }
@@ -504,11 +514,20 @@ static void check_bills(const struct world *w)
     }
 }
 
+/* A culprit's node goes when it is named a second time. */
+static void replace_soon(struct bench *b, struct pool_limits limits)
+{
+    b->config.replace_stalled_us = b->config.replace_slow_us = 1;
+    b->p = pool_init(b->memory, pool_size(&limits), &b->config);
+    b->seq = 0;
+}
+
 static void run_seed(uint64_t seed, struct pool_limits limits, uint64_t *marks)
 {
     struct world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     bench_open(&w->b, &limits);
+    if (seed % 3 != 0) replace_soon(&w->b, limits);
     w->random = seed;
     w->snapshot_bytes = 1 << 20;
     w->snapshot = malloc(w->snapshot_bytes);

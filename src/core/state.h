@@ -148,6 +148,9 @@ struct lease {
     int64_t quota_ncu_milli, quota_usd_micros_per_hour;
     int64_t reserved_usd_micros; /* set aside for it in its accounts */
     uint32_t quota_kind, quota_counted;
+    /* Its worker holds the job up: since when without a gap, last told when (plan_replace.c). */
+    int64_t stall_since_us, stall_heard_us;
+    uint32_t stall_kind, reserved; /* enum stall_kind; 0 = nobody says so */
 };
 
 /* Slot 0 holds the terms of jobs without any: never looked up, never free. */
@@ -211,6 +214,7 @@ struct job {
     int64_t last_a, last_b, last_c;
     int64_t ckpt_us;          /* when its newest checkpoint was told; 0 = none */
     int64_t promise_until_us; /* its reservation is complete then; 0 = none (plan_reserve.h) */
+    int64_t replace_from_us;  /* no node of it goes for a stall before */
     uint64_t preempted_by;    /* job that takes devices of it, not said yet; 0 = none */
     uint64_t preempted_cost;  /* milli-NCU-seconds */
     uint32_t preempted_count, preempted_ends;            /* devices; 1: all of it */
@@ -222,6 +226,7 @@ struct job {
     uint32_t failures, last_kind, last_reason;
     uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
     uint32_t account, reserved_account;
+    uint32_t replaced_count, reserved;
     uint32_t over_said, claims; /* that its gang minimum is above its hourly budget */
     struct list leases;
     struct link queue_link, interested_link, ended_link;
@@ -238,6 +243,7 @@ struct pool {
         failed_at;         /* plan_place.c: an ask no supply was found for */
     int64_t quota_wake_us; /* shapes that wait for quota look again at midnight; 0 = none waits */
     int64_t usd_micros_forgotten; /* of jobs that left the table */
+    uint64_t replaced_count;      /* nodes that went because their workers held jobs up */
     uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end;
     uint32_t node_slots, node_count, markets_end, starved, improved;
     uint32_t budget_job_count;    /* live jobs with a budget: price changes concern them */

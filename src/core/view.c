@@ -155,7 +155,8 @@ static void count_nodes(const pool *p, struct pool_totals *totals)
 
 void pool_totals_read(const pool *p, struct pool_totals *ret_totals)
 {
-    struct pool_totals totals = {.usd_micros_jobs = p->usd_micros_jobs,
+    struct pool_totals totals = {.nodes_replaced = p->replaced_count,
+                                 .usd_micros_jobs = p->usd_micros_jobs,
                                  .usd_micros_overhead = p->usd_micros_overhead,
                                  .usd_micros_idle = p->usd_micros_idle,
                                  .usd_micros_adjustment = p->usd_micros_adjustment};

@@ -72,6 +72,7 @@ struct offer_view {
 
 struct pool_totals {
     uint64_t jobs_queued, jobs_running, nodes, devices, devices_busy;
+    uint64_t nodes_replaced; /* because their workers held jobs up */
     int64_t usd_micros_jobs, usd_micros_overhead, usd_micros_idle, usd_micros_adjustment,
         usd_micros_per_hour;
 };

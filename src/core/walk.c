@@ -8,11 +8,11 @@ static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct market) == 128, "walk the new field of market");
 static_assert(sizeof(struct offer) == 208, "walk the new field of offer");
 static_assert(sizeof(struct node) == 264, "walk the new field of node");
-static_assert(sizeof(struct lease) == 144, "walk the new field of lease");
+static_assert(sizeof(struct lease) == 168, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
 static_assert(sizeof(struct account) == 272, "walk the new field of account");
-static_assert(sizeof(struct job) == 336, "walk the new field of job");
+static_assert(sizeof(struct job) == 352, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
 static_assert(sizeof(struct history) == 32, "walk the new field of history");
 
@@ -227,6 +227,9 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_i64(w, &l->reserved_usd_micros);
     walk_u32(w, &l->quota_kind);
     walk_u32(w, &l->quota_counted);
+    walk_i64(w, &l->stall_since_us);
+    walk_i64(w, &l->stall_heard_us);
+    walk_u32(w, &l->stall_kind);
     if (l->quota_kind >= QUOTA_KINDS) w->bad = true;
 }
 
@@ -329,6 +332,8 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_index(w, &j->account, p->accounts_end);
     walk_u32(w, &j->over_said);
     walk_u32(w, &j->claims);
+    walk_i64(w, &j->replace_from_us);
+    walk_u32(w, &j->replaced_count);
     walk_i64(w, &j->ckpt_us);
     walk_i64(w, &j->promise_until_us);
     walk_u64(w, &j->preempted_by);
@@ -360,6 +365,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_i64(w, &p->usd_micros_idle);
     walk_i64(w, &p->usd_micros_adjustment);
     walk_i64(w, &p->usd_micros_forgotten);
+    walk_u64(w, &p->replaced_count);
     walk_end(w, &p->nodes_end, p->node_slots);
     walk_end(w, &p->jobs_end, limits->jobs_max);
     walk_end(w, &p->leases_end, limits->leases_max);

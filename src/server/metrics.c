@@ -96,6 +96,8 @@ static void put_totals(struct server *s, struct page *page)
     pool_totals_read(s->pool, &totals);
     one(page, "shoal_devices", "gauge", "Devices of all nodes.", (int64_t)totals.devices);
     one(page, "shoal_devices_busy", "gauge", "Devices held by jobs.", (int64_t)totals.devices_busy);
+    one(page, "shoal_nodes_replaced_total", "counter",
+        "Nodes replaced because their workers held jobs up.", (int64_t)totals.nodes_replaced);
     one(page, "shoal_rate_usd_micros_per_hour", "gauge", "What all nodes cost now.",
         totals.usd_micros_per_hour);
     head(page, "shoal_cost_usd_micros", "gauge", "Money so far, by what it was for.");

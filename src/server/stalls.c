@@ -1,13 +1,14 @@
 #include "server/stalls.h"
 #include "base/mem.h"
 #include "codec/json.h"
+#include "core/limits.h"
 #include <stdio.h>
 #include <string.h>
 
 struct stall_verdict {
     struct report_stall stall; /* culprits: own copy; 0 job: free row */
     uint64_t node_key, told_key;
-    int64_t heard_us, since_us;
+    int64_t heard_us, since_us, told_us;
 };
 
 struct stall_stuck {
@@ -15,7 +16,7 @@ struct stall_stuck {
     struct report_stuck stuck;            /* phase is a constant; the rest points below */
     char state[4], call[64], wchan[64];
     char *stack; /* owned */
-    int64_t heard_us, since_us;
+    int64_t heard_us, since_us, told_us;
     bool told_stopped;
 };
 
@@ -78,6 +79,12 @@ static bool is_stopped(const struct stall_stuck *stuck)
     return stuck != NULL && (stuck->state[0] == 'T' || stuck->state[0] == 't');
 }
 
+static void note_stopped(struct stall_stuck *stuck, int64_t now_us)
+{
+    stuck->told_stopped = true;
+    stuck->told_us = now_us;
+}
+
 /* The same culprits for the same reasons give the same number, whatever their order. */
 static uint64_t key_of(const struct report_stall *stall)
 {
@@ -90,16 +97,17 @@ static uint64_t key_of(const struct report_stall *stall)
     return key;
 }
 
-static void tell_verdict(struct stalls *stalls, struct stall_verdict *verdict,
+static void tell_verdict(struct stalls *stalls, struct stall_verdict *verdict, int64_t now_us,
                          stalls_changed_fn *changed, void *self)
 {
     uint64_t key = key_of(&verdict->stall);
-    if (key == verdict->told_key) return;
+    if (key == verdict->told_key && now_us < verdict->told_us + STALL_TOLD_AGAIN_US) return;
     verdict->told_key = key;
+    verdict->told_us = now_us;
     for (uint32_t i = 0; i < verdict->stall.culprit_count; i++) {
         const struct report_culprit *culprit = &verdict->stall.culprits[i];
         struct stall_stuck *stuck = find_stuck(stalls, verdict->stall.job, culprit->worker);
-        if (stuck != NULL && is_stopped(stuck)) stuck->told_stopped = true;
+        if (stuck != NULL && is_stopped(stuck)) note_stopped(stuck, now_us);
         const struct stall_change change = {.job_id = verdict->stall.job,
                                             .worker_id = culprit->worker,
                                             .step = verdict->stall.step,
@@ -141,7 +149,7 @@ static bool take_verdict(struct stalls *stalls, uint64_t node_key, const struct 
     verdict->stall.culprits = culprits;
     verdict->node_key = node_key;
     verdict->heard_us = now_us;
-    tell_verdict(stalls, verdict, changed, self);
+    tell_verdict(stalls, verdict, now_us, changed, self);
     return true;
 }
 
@@ -188,8 +196,9 @@ static bool take_stuck(struct stalls *stalls, uint64_t node_key, const struct re
     row->worker_id = worker->worker;
     row->node_key = node_key;
     row->heard_us = now_us;
-    if (!is_stopped(row) || row->told_stopped) return true;
-    row->told_stopped = true;
+    bool told = row->told_stopped && now_us < row->told_us + STALL_TOLD_AGAIN_US;
+    if (!is_stopped(row) || told) return true;
+    note_stopped(row, now_us);
     const struct stall_change change = {.job_id = row->job_id,
                                         .worker_id = row->worker_id,
                                         .step = row->stuck.step,

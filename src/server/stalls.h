@@ -4,7 +4,8 @@
  *
  * Lifetime   A row is renewed by each report that holds it, goes with the first one of that node
  *            that does not, and after STALLS_LEASE_US without a report.
- * Edges      stalls_take() calls `changed` once when a verdict appears or becomes another, and once
+ * Told       stalls_take() calls `changed` when a verdict appears or becomes another, every
+ *            STALL_TOLD_AGAIN_US while it stands (the core believes it for little longer), and once
  *            when it is over.
  */
 #ifndef SHOAL_SERVER_STALLS_H
@@ -21,7 +22,7 @@ struct stalls {
     struct array stucks;   /* struct stall_stuck */
 };
 
-/* What is new. culprit NULL: the job moves again, or (worker_id != 0) that worker does. */
+/* What is new, or stands. culprit NULL: the job moves again, or (worker_id != 0) that worker does. */
 struct stall_change {
     uint64_t job_id, worker_id, step;
     int64_t lasted_us;

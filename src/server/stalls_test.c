@@ -1,5 +1,6 @@
 /* Levels in, edges out: a verdict is told once, again when it changes, and once when it is over. */
 #include "base/mem.h"
+#include "core/limits.h"
 #include "server/stalls.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,6 +66,27 @@ static void a_verdict_is_told_once(void **state)
     assert_true(stalls_take(&stalls, 50, &quiet, 12, hear, &heard));
     assert_int_equal(heard.over, 1);
     assert_string_equal(stalls_text(&stalls, 1, text), "");
+    stalls_free(&stalls);
+}
+
+/* What stands is told again: the core believes it for a while only. */
+static void a_verdict_that_stands_is_repeated(void **state)
+{
+    (void)state;
+    struct stalls stalls;
+    struct heard heard = {0};
+    struct report_worker worker = {.job = 1, .worker = 9};
+    worker.stuck = (struct report_stuck){
+        .is = true, .phase = "reduce", .state = "T", .call = "", .wchan = "", .stack = ""};
+    const struct agent_report report = {.worker_count = 1, .workers = &worker};
+    stalls_init(&stalls);
+    for (int64_t us = 0; us < 3 * STALL_TOLD_AGAIN_US; us += STALL_TOLD_AGAIN_US / 10) {
+        assert_true(stalls_take(&stalls, 50, &standing, us, hear, &heard));
+        assert_true(stalls_take(&stalls, 51, &report, us, hear, &heard));
+    }
+    assert_int_equal(heard.named, 3);
+    assert_int_equal(heard.stopped, 3);
+    assert_int_equal(heard.over, 0);
     stalls_free(&stalls);
 }
 
@@ -171,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_is_told_once),
+        cmocka_unit_test(a_verdict_that_stands_is_repeated),
         cmocka_unit_test(a_silent_speaker_is_not_believed_for_ever),
         cmocka_unit_test(a_stopped_worker_is_told_by_its_agent_alone),
         cmocka_unit_test(both_views_are_joined),

@@ -278,6 +278,7 @@ static void ensure_worker(struct sim *s, uint32_t machine, const struct pool_com
     if (s->options.worker_failure_mean_us > 0)
         sim_later(s, sim_random_exponential_us(&m->random, s->options.worker_failure_mean_us),
                   SIM_AGENT, WORKER_FAILS, 0, worker);
+    if (s->options.worker_stall_mean_us > 0) sim_stall_expect(s, worker);
 }
 
 static void stop_worker(struct sim *s, uint32_t machine, const struct pool_command *command)

@@ -49,6 +49,7 @@ static const struct knob_range ranges[] = {
     {"repeat_ppm", 50000, 700000},
     {"drain_mean_us", 5 * SIM_MINUTE_US, 60 * SIM_MINUTE_US},
     {"impossible_ppm", 50000, 300000},
+    {"worker_stall_mean_us", 5 * SIM_MINUTE_US, 60 * SIM_MINUTE_US},
 };
 
 int64_t *sim_options_knob(struct sim_options *options, const char *name)
@@ -91,6 +92,13 @@ static void draw_config(struct sim_random *random, struct sim_options *options)
     options->report_us = config->agent_lease_us / sim_random_range(random, 3, 6);
 }
 
+static void draw_patience(uint64_t seed, struct pool_config *config)
+{
+    struct sim_random random = sim_random_fork(seed, 6500);
+    config->replace_stalled_us = sim_random_range(&random, 0, 120) * SIM_SECOND_US;
+    config->replace_slow_us = sim_random_range(&random, 0, 600) * SIM_SECOND_US;
+}
+
 static void draw_knobs(uint64_t seed, struct sim_options *options)
 {
     enum { RANGES_COUNT = sizeof ranges / sizeof ranges[0] };
@@ -122,6 +130,7 @@ struct sim_options sim_options_swarm(uint64_t seed)
     options.liveness_us = 10 * SIM_HOUR_US;
     draw_config(&random, &options);
     draw_knobs(seed, &options);
+    draw_patience(seed, &options.pool);
     if (options.crowd_count > 0) {
         options.pool.limits.nodes_max = 200;
         options.pool.limits.leases_max = 300;

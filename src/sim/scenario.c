@@ -22,6 +22,7 @@ enum action_kind {
     ACTION_TAKE,      /* NODE */
     ACTION_CRASH,     /* NODE */
     ACTION_SILENCE,   /* NODE SECONDS */
+    ACTION_STALL,     /* NODE SECONDS */
     ACTION_DRAIN,     /* NODE */
     ACTION_CANCEL,    /* JOB */
     ACTION_SUBMIT,    /* JOB, again */
@@ -37,6 +38,7 @@ static const struct {
     {"notice", ACTION_NOTICE},   {"take", ACTION_TAKE},     {"crash", ACTION_CRASH},
     {"silence", ACTION_SILENCE}, {"drain", ACTION_DRAIN},   {"cancel", ACTION_CANCEL},
     {"submit", ACTION_SUBMIT},   {"server", ACTION_SERVER}, {"heal", ACTION_HEAL},
+    {"stall", ACTION_STALL},
 };
 
 struct action {
@@ -82,6 +84,9 @@ static void act_on_node(struct sim *s, const struct action *action, uint32_t mac
         sim_cloud_take(s, machine, NODE_REASON_CRASHED);
     } else if (action->kind == ACTION_SILENCE) {
         m->silent_until_us = s->now_us + action->value * SIM_SECOND_US;
+    } else if (action->kind == ACTION_STALL) {
+        if (m->first_worker != UINT32_MAX)
+            sim_stall_begin(s, m->first_worker, STALL_DATA, action->value * SIM_SECOND_US);
     } else {
         drain.u.node_drain_asked.node_key = m->key;
         sim_server_tell(s, &drain);
@@ -114,6 +119,7 @@ void sim_script_on(struct sim *s, const struct sim_occurrence *o)
     case ACTION_TAKE:
     case ACTION_CRASH:
     case ACTION_SILENCE:
+    case ACTION_STALL:
     case ACTION_DRAIN: {
         uint32_t machine = machine_of(s, action->subject);
         if (machine == UINT32_MAX)
@@ -157,6 +163,7 @@ static bool parse_option(struct sim_scenario *scenario, const char *rest, struct
         {"boot_timeout_s", &config->boot_timeout_us},
         {"backoff_s", &config->refused_backoff_us},
         {"idle_release_s", &config->idle_release_us},
+        {"replace_stalled_s", &config->replace_stalled_us},
         {"boot_s", &scenario->options.boot_us_max},
         {"report_s", &scenario->options.report_us},
         {"end_s", &scenario->end_us},

@@ -37,6 +37,7 @@ struct shadow_job {
     int64_t spent_usd_micros;
     int64_t
         over_budget_us; /* since when it works above its $/h with a node to spare; 0: it does not */
+    int64_t replaced_us; /* when it last lost a node for a stall; 0: never */
     struct pool_decision last;
 };
 
@@ -73,6 +74,7 @@ extern const struct sim_checker sim_check_stale;                        /* check
 extern const struct sim_checker sim_check_forgotten, sim_check_bounds;  /* check_nodes.c */
 extern const struct sim_checker sim_check_region, sim_check_threshold;  /* check_jobs.c */
 extern const struct sim_checker sim_check_order, sim_check_refusals;    /* check_jobs.c */
+extern const struct sim_checker sim_check_stalls;                       /* stall.c */
 extern const struct sim_checker sim_check_decisions;                    /* check_jobs.c */
 
 struct sim_shadow *sim_shadow_open(void); /* NULL: memory is short */

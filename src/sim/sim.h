@@ -51,7 +51,8 @@ struct sim; /* one thread, one tree of random streams, one queue ordered by (at_
     X(cancel_ppm, "jobs that their owner cancels")                                                 \
     X(repeat_ppm, "submits that are sent again after they were acknowledged")                      \
     X(drain_mean_us, "mean time between an operator's drains")                                     \
-    X(impossible_ppm, "jobs that ask for too much")
+    X(impossible_ppm, "jobs that ask for too much")                                                \
+    X(worker_stall_mean_us, "mean time until a worker holds its job up")
 
 struct sim_options {
     struct pool_config pool; /* drawn too: limits of 2 or 3 hit every boundary */

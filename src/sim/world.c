@@ -89,6 +89,7 @@ bool sim_step(struct sim *s)
     case SIM_AGENT: sim_agent_on(s, &o); break;
     case SIM_CLIENT: sim_client_on(s, &o); break;
     case SIM_SCRIPT: sim_script_on(s, &o); break;
+    case SIM_STALL: sim_stall_on(s, &o); break;
     case SIM_ACTOR_END: UNREACHABLE();
     }
     return !s->failed;

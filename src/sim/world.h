@@ -34,7 +34,15 @@ enum {
 #define SIM_START_US                                                                               \
     INT64_C(1000000000000) /* no moment of a run may be 0, which means "not known" */
 
-enum sim_actor { SIM_SERVER = 1, SIM_CLOUD, SIM_AGENT, SIM_CLIENT, SIM_SCRIPT, SIM_ACTOR_END };
+enum sim_actor {
+    SIM_SERVER = 1,
+    SIM_CLOUD,
+    SIM_AGENT,
+    SIM_CLIENT,
+    SIM_SCRIPT,
+    SIM_STALL,
+    SIM_ACTOR_END
+};
 
 /* Streams of the random tree. A machine, offer or job has its own streams on top of these. */
 enum sim_stream {
@@ -72,6 +80,8 @@ struct sim_machine {
 struct sim_worker {
     uint64_t id, job_id, key;
     uint32_t machine, phase, device_count, next; /* next: on the same machine */
+    uint32_t stall_kind;                         /* 0: it moves */
+    int64_t stall_from_us, stall_until_us; /* from: the first time it held its job up; 0: never */
     int32_t exit_code;
     bool acknowledged; /* its end was heard by the server */
 };
@@ -216,6 +226,11 @@ void sim_cloud_tell_offer(struct sim *s, uint32_t offer);
 void sim_cloud_take(struct sim *s, uint32_t machine, uint32_t reason); /* the machine is gone */
 void sim_cloud_notice(struct sim *s, uint32_t machine, int64_t in_us);
 void sim_cloud_set_price(struct sim *s, uint32_t offer, int64_t usd_micros_per_hour);
+
+/* stall.c */
+void sim_stall_on(struct sim *s, const struct sim_occurrence *o);
+void sim_stall_expect(struct sim *s, uint32_t worker); /* the fault strikes at some time */
+void sim_stall_begin(struct sim *s, uint32_t worker, uint32_t kind, int64_t for_us);
 
 /* agent.c */
 void sim_agent_on(struct sim *s, const struct sim_occurrence *o);

@@ -1,6 +1,7 @@
 """A job of eight workers that really stalls, in five ways, one after another: a stopped process, a
 program that sleeps, one that waits for data, one that computes on and on, and a link that crawls.
-Each time `shoal why` must name the culprit, and nobody else, within ten seconds.
+Each time `shoal why` must name the culprit, and nobody else, within ten seconds. And one that stalls
+for good loses its node to another, and nobody else does.
 
     stalls.py TRAINER        the trainer is src/worker/e2e_trainer.c
 """
@@ -22,20 +23,22 @@ emulate: {slot_ms_at_1_ncu: 20}
 zones:
   aurora/east-a: {region: east, notice: 0s, boot: {min: 0.05s, max: 0.1s}}
 offers:
-  - {zone: aurora/east-a, model: H100, devices: 1, kind: on_demand, on_demand: 1.00, stock: 8}
+  - {zone: aurora/east-a, model: H100, devices: 1, kind: on_demand, on_demand: 1.00, stock: 10}
 """
 CONFIG = """
 pools:
   big: {capabilities: [fp16], hardware: [H100], use_cases: [tests]}
 providers:
   - {name: local, driver: local, scenario: market.yaml}
-timing: {idle_release: 5s}
+timing: {idle_release: 5s, drain: 2s, replace_stalled: %s}
 """
 
 
-class Stalls(unittest.TestCase):
+class Case(unittest.TestCase):
+    replace_stalled = "never"
+
     def setUp(self):
-        self.server = served.Server(CONFIG)
+        self.server = served.Server(CONFIG % self.replace_stalled)
         self.addCleanup(self.server.remove)
         with open(os.path.join(self.server.dir, "market.yaml"), "w") as file:
             file.write(MARKET)
@@ -96,6 +99,19 @@ class Stalls(unittest.TestCase):
         self.server.wait_for("the end of the stall", lambda: self.stall() is None)
         self.wait_for_steps(10)
 
+    def pid_of(self, worker):
+        mine = {f"SHOAL_WORKER={worker}".encode(), f"E2E_STALLS={self.folder}".encode()}
+        for name in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if mine <= set(file.read().split(b"\0")):
+                        return int(name)
+            except (OSError, ValueError):
+                continue
+        self.fail(f"no process of worker {worker}")
+
+
+class Named(Case):
     def test_culprits_are_named(self):
         first, *_, victim, last = self.workers()
         with self.subTest("waits for data"):
@@ -141,16 +157,29 @@ class Stalls(unittest.TestCase):
                        "STALL_OVER"):
             self.assertIn(reason, kinds)
 
-    def pid_of(self, worker):
-        mine = {f"SHOAL_WORKER={worker}".encode(), f"E2E_STALLS={self.folder}".encode()}
-        for name in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    if mine <= set(file.read().split(b"\0")):
-                        return int(name)
-            except (OSError, ValueError):
-                continue
-        self.fail(f"no process of worker {worker}")
+
+class Replaced(Case):
+    replace_stalled = "4s"
+
+    def decisions(self, reason):
+        rows = self.server.get("/v1/jobs/1/why")["decisions"]
+        return [row for row in rows if row["reason"] == reason]
+
+    def test_a_culprit_loses_its_node_and_nobody_else_does(self):
+        before = self.workers()
+        culprit = before[4]
+        self.trouble(culprit, "sleep")  # for good
+        self.named("host", lambda row: row["worker"] == culprit)
+        drained = self.server.wait_for("the drain", lambda: self.decisions("CULPRIT_STALLED"))
+        self.assertIn("its node is replaced, 1 so far", drained[0]["text"])
+        self.server.wait_for("the other node", lambda: len(self.workers()) == WORKERS and
+                             culprit not in self.workers())
+        self.assertEqual(set(before) - {culprit}, set(before) & set(self.workers()))
+        self.wait_for_steps(10)
+        self.server.wait_for("the end of the stall", lambda: self.stall() is None)
+        self.assertEqual(len(self.decisions("CULPRIT_STALLED")), 1)
+        _, metrics, _ = self.server.ask("GET", "/metrics")
+        self.assertIn("\nshoal_nodes_replaced_total 1\n", metrics)
 
 
 if __name__ == "__main__":

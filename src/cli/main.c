@@ -74,10 +74,12 @@ static const struct cli_verb verbs[] = {
     {"pools", "list the pools and who is in them", NULL, 0, 0,
      "Lists the pools of the configuration with their capabilities and members.", "  shoal pools\n",
      verb_pools},
-    {"market", "what the providers sell now", NULL, 0, 0,
+    {"market", "what the providers sell now", "[import FILE]", 0, 2,
      "Lists the offers of all providers: price, share of the on-demand price, stock, and how the\n"
-     "price moved of late.",
-     "  shoal market\n", verb_market},
+     "price moved of late. With import: reads a history of prices (the JSON of `aws ec2\n"
+     "describe-spot-price-history`, of Azure retail prices or of Google's SKUs, or CSV), prints a\n"
+     "line for each zone and type, and tells each row it cannot read.",
+     "  shoal market\n  shoal market import prices.json --out prices.csv\n", verb_market},
     {"cost", "what was spent, by whom", NULL, 0, 0,
      "Adds up the ledger by job, tenant, project, team, experiment or node.",
      "  shoal cost --by team\n", verb_cost},

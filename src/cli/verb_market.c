@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "cli/format.h"
 #include "cli/market.h"
+#include "cli/market_import.h"
 #include "cli/verbs.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,10 +63,18 @@ static bool market_print(const json_t *answer, const struct term *term, struct e
 
 int verb_market(const struct cli_verb *verb, int argc, char **argv)
 {
+    const char *out = NULL;
+    const struct cli_flag flags[] = {
+        {"--out", "FILE", "import: write what was read as CSV", NULL, &out}};
     struct cli_args args;
-    int code = cli_read(verb, argc, argv, NULL, 0, &args);
+    int code = cli_read(verb, argc, argv, flags, 1, &args);
     if (code != CLI_GO_ON) return code;
-    return cli_show(&args, "/v1/offers", market_print);
+    if (args.word_count == 0 && out == NULL) return cli_show(&args, "/v1/offers", market_print);
+    if (args.word_count == 2 && strcmp(args.words[0], "import") == 0)
+        return market_import(args.words[1], out, args.json);
+    fprintf(stderr,
+            "shoal market: usage: shoal market, or shoal market import FILE [--out FILE]\n");
+    return CLI_USAGE;
 }
 
 /* The name of a node is its whole key; people see the counting part, as in `shoal nodes`. */

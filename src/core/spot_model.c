@@ -191,6 +191,7 @@ void spot_learn(const struct spot_classes *classes, const uint32_t *up, uint32_t
     ASSERT(lag > 0);
     count_all(classes, up, ticks, lag, scratch);
     ret->lag = lag;
+    ret->one_zone = classes->zone_count == 1;
     make_env_down(ret, scratch);
     for (uint32_t best = 1; best <= SPOT_CLASSES; best++) {
         for (uint32_t second = 0; second <= best; second++)

@@ -16,6 +16,7 @@
 #define SHOAL_CORE_SPOT_MODEL_H
 
 #include "core/spot_life.h"
+#include <stdbool.h>
 
 enum {
     SPOT_DOWNS = 5,
@@ -35,6 +36,7 @@ struct spot_row {
 
 struct spot_step { /* the market and a node `lag` ticks on */
     uint32_t lag;
+    bool one_zone; /* there never is another: states with a second zone are left out */
     struct spot_row env[SPOT_ENV], on[SPOT_ON];
 };
 

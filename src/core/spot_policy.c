@@ -27,11 +27,10 @@ static struct spot_choice choose_on_zone(const struct spot_table *table,
     uint32_t own = spot_class(classes, job->zone, age[job->zone]);
     struct spot_best other = spot_best_of(classes, age, job->zone);
     int64_t slack = slack_of(job), start = job->starting_left;
-    result.on_demand = result.wait = SPOT_NEVER;
+    if (other.best <= own || slack < 2 * (int64_t)table->terms.changeover + 2) return result;
     result.spot_cost =
         spot_table_at(table, SPOT_STAY + spot_on(own, other.best), job->work_left, slack - start) +
         start * table->terms.spot_price;
-    if (other.best <= own || slack < 2 * (int64_t)table->terms.changeover + 2) return result;
     int64_t move =
         spot_table_at(table, SPOT_START + spot_on(other.best, own), job->work_left, slack);
     if (move >= result.spot_cost) return result;

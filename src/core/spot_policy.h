@@ -28,7 +28,8 @@ struct spot_choice {
     enum spot_place place;
     uint32_t zone;
     bool forced;                        /* by the guarantee, not by the table */
-    int64_t wait, on_demand, spot_cost; /* expected cost of each; SPOT_NEVER: not to be had */
+    int64_t wait, on_demand, spot_cost; /* expected cost of each, 0 = not weighed; SPOT_NEVER: not
+                                           to be had */
 };
 
 /* On spot whose zone is down: as idle. */

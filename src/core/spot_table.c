@@ -1,5 +1,6 @@
 #include "core/spot_table.h"
 #include "core/assert.h"
+#include <string.h>
 
 enum { TICKS_MAX = 1 << 20 };
 
@@ -14,6 +15,9 @@ struct pass {
     struct best *less, *here; /* [slack_rows]: one grain of work less, and this row */
     int64_t spot, on_demand;  /* price of a tick */
     uint32_t grain, changeover;
+    uint32_t env_count, on_count; /* states that can be */
+    uint8_t env[SPOT_ENV], on[SPOT_ON];
+    uint32_t short_lost[SPOT_ON], long_lost[SPOT_ON]; /* ppm */
 };
 
 /* Slack that the grid divides: row 0 is at 2 changeover + 1. */
@@ -132,10 +136,10 @@ static void after_lost_start(const struct pass *p, uint32_t row, struct best *re
     mix(ret->idle, a->idle, b->idle, SPOT_ENV, ticks % whole, whole);
 }
 
-static int64_t start_value(const struct pass *p, const struct spot_row *on, const struct best *kept)
+static int64_t start_value(const struct pass *p, uint32_t state, const struct best *kept)
 {
-    int64_t lag = p->long_step->lag, lost_ppm = 0;
-    for (uint32_t i = on->kept_count; i < on->count; i++) lost_ppm += on->ppm[i];
+    const struct spot_row *on = &p->long_step->on[state];
+    int64_t lag = p->long_step->lag, lost_ppm = p->long_lost[state];
     int64_t paid =
         lag * p->spot * (SPOT_PPM - lost_ppm) + lag * p->spot * on->kept_ppm / SPOT_PPM * lost_ppm;
     return paid + expect(on, 0, on->kept_count, kept->on_spot) +
@@ -143,11 +147,11 @@ static int64_t start_value(const struct pass *p, const struct spot_row *on, cons
 }
 
 /* While it is held a node works; what is lost of the step is time alone. */
-static int64_t stay_value(const struct pass *p, const struct spot_row *on, uint32_t row)
+static int64_t stay_value(const struct pass *p, uint32_t state, uint32_t row)
 {
+    const struct spot_row *on = &p->short_step->on[state];
     const struct best *less = &p->less[row], *late = &p->here[row > 0 ? row - 1 : 0];
-    int64_t held = on->kept_ppm, lost_ppm = 0;
-    for (uint32_t i = on->kept_count; i < on->count; i++) lost_ppm += on->ppm[i];
+    int64_t held = on->kept_ppm, lost_ppm = p->short_lost[state];
     int64_t paid = p->grain * p->spot * (SPOT_PPM - lost_ppm) +
                    p->grain * p->spot * held / SPOT_PPM * lost_ppm;
     int64_t worked = expect(on, on->kept_count, on->count, less->idle);
@@ -160,7 +164,8 @@ static void put_market(const struct pass *p, uint32_t row, const struct best *st
                        int32_t *cell)
 {
     int64_t grain = p->grain, lag = p->long_step->lag;
-    for (uint32_t e = 0; e < SPOT_ENV; e++) {
+    for (uint32_t i = 0; i < p->env_count; i++) {
+        uint32_t e = p->env[i];
         cell[SPOT_WAIT + e] = expect_env(&p->short_step->env[e], 0, p->here[row - 1].idle);
         cell[SPOT_OD_START + e] =
             expect_env(&p->long_step->env[e], p->on_demand * lag, started->on_demand);
@@ -171,9 +176,10 @@ static void put_market(const struct pass *p, uint32_t row, const struct best *st
 
 static void put_node(const struct pass *p, uint32_t row, const struct best *started, int32_t *cell)
 {
-    for (uint32_t s = 0; s < SPOT_ON; s++) {
-        cell[SPOT_START + s] = rounded(start_value(p, &p->long_step->on[s], started));
-        cell[SPOT_STAY + s] = rounded(stay_value(p, &p->short_step->on[s], row));
+    for (uint32_t i = 0; i < p->on_count; i++) {
+        uint32_t s = p->on[i];
+        cell[SPOT_START + s] = rounded(start_value(p, s, started));
+        cell[SPOT_STAY + s] = rounded(stay_value(p, s, row));
     }
 }
 
@@ -183,23 +189,22 @@ static int32_t lesser(int32_t a, int32_t b)
 }
 
 /* The best of a cell, from its values. */
-static void choose(const int32_t *cell, struct best *ret)
+static void choose(const struct pass *p, const int32_t *cell, struct best *ret)
 {
-    for (uint32_t e = 0; e < SPOT_ENV; e++) {
+    for (uint32_t i = 0; i < p->env_count; i++) {
+        uint32_t e = p->env[i];
         ret->idle[e] = lesser(cell[SPOT_WAIT + e], cell[SPOT_OD_START + e]);
         ret->on_demand[e] = lesser(cell[SPOT_OD_STAY + e], cell[SPOT_WAIT + e]);
     }
-    for (uint32_t own = 1; own <= SPOT_CLASSES; own++) {
-        for (uint32_t other = 0; other <= SPOT_CLASSES; other++) {
-            uint32_t s = spot_on(own, other);
-            ret->on_spot[s] = cell[SPOT_STAY + s];
-            if (other > 0)
-                ret->on_spot[s] = lesser(ret->on_spot[s], cell[SPOT_START + spot_on(other, own)]);
-            if (other > own) continue;
-            uint32_t e = spot_env_up(own, other);
-            ret->idle[e] = lesser(ret->idle[e], cell[SPOT_START + s]);
-            ret->on_demand[e] = lesser(ret->on_demand[e], cell[SPOT_START + s]);
-        }
+    for (uint32_t i = 0; i < p->on_count; i++) {
+        uint32_t s = p->on[i], own = s / (SPOT_CLASSES + 1) + 1, other = s % (SPOT_CLASSES + 1);
+        ret->on_spot[s] = cell[SPOT_STAY + s];
+        if (other > 0)
+            ret->on_spot[s] = lesser(ret->on_spot[s], cell[SPOT_START + spot_on(other, own)]);
+        if (other > own) continue;
+        uint32_t e = spot_env_up(own, other);
+        ret->idle[e] = lesser(ret->idle[e], cell[SPOT_START + s]);
+        ret->on_demand[e] = lesser(ret->on_demand[e], cell[SPOT_START + s]);
     }
 }
 
@@ -214,7 +219,7 @@ static void put_forced(const struct pass *p, uint32_t work, int32_t *cell)
     }
     for (uint32_t s = 0; s < SPOT_ON; s++) {
         cell[SPOT_START + s] = SPOT_NEVER;
-        cell[SPOT_STAY + s] = work == 0 ? 0 : rounded(stay_value(p, &p->short_step->on[s], 0));
+        cell[SPOT_STAY + s] = work == 0 ? 0 : rounded(stay_value(p, s, 0));
     }
 }
 
@@ -250,7 +255,31 @@ static void put_row(struct pass *p, uint32_t work_row)
             put_market(p, row, &started, cell);
             put_node(p, row, &started, cell);
         }
-        choose(cell, &p->here[row]);
+        choose(p, cell, &p->here[row]);
+    }
+}
+
+static uint32_t lost_ppm(const struct spot_row *row)
+{
+    uint32_t ppm = 0;
+    for (uint32_t i = row->kept_count; i < row->count; i++) ppm += row->ppm[i];
+    return ppm;
+}
+
+/* With one zone there is no second one: a seventh of the states. */
+static void list_states(struct pass *p)
+{
+    uint32_t most = p->short_step->one_zone ? 0 : SPOT_CLASSES;
+    for (uint32_t down = 0; down < SPOT_DOWNS; down++) p->env[p->env_count++] = (uint8_t)down;
+    for (uint32_t own = 1; own <= SPOT_CLASSES; own++) {
+        for (uint32_t other = 0; other <= most; other++) {
+            p->on[p->on_count++] = (uint8_t)spot_on(own, other);
+            if (other <= own) p->env[p->env_count++] = (uint8_t)spot_env_up(own, other);
+        }
+    }
+    for (uint32_t s = 0; s < SPOT_ON; s++) {
+        p->short_lost[s] = lost_ppm(&p->short_step->on[s]);
+        p->long_lost[s] = lost_ppm(&p->long_step->on[s]);
     }
 }
 
@@ -273,6 +302,8 @@ void spot_table_solve(struct spot_table *ret_table, const struct spot_terms *ter
                      .on_demand = terms->on_demand_price,
                      .grain = ret_table->grain,
                      .changeover = terms->changeover};
+    memset(rows, 0, 2 * (size_t)ret_table->slack_rows * sizeof *rows);
+    list_states(&p);
     for (uint32_t work_row = 0; work_row < ret_table->work_rows; work_row++) {
         put_row(&p, work_row);
         struct best *swap = p.less;

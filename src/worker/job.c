@@ -225,6 +225,9 @@ static bool read_counts(struct job *job, const struct shoal_options *options,
         !job_read_number("SHOAL_WORKER", INT64_MAX, &job->worker_id, ret_error) ||
         !job_read_number("SHOAL_EMULATE_SLOT_US", 1000000000, &job->emulate_slot_us, ret_error))
         return false;
+    if (gang == 0)
+        return error_set(ret_error, "SHOAL_GANG=0: a job begins with one worker or more; leave it "
+                                    "unset for one");
     if (slots == 0 || slots > SHOAL_SLOTS_MAX)
         return error_set(ret_error, "slots: set shoal_options.slots or SHOAL_SLOTS to 1 .. %d",
                          SHOAL_SLOTS_MAX);
@@ -237,7 +240,7 @@ static bool read_counts(struct job *job, const struct shoal_options *options,
         return error_set(ret_error, "steps: set shoal_options.steps or SHOAL_STEPS to 1 or more");
     job->slots = (uint32_t)slots;
     job->steps = steps;
-    job->gang = gang == 0 ? 1 : (uint32_t)gang;
+    job->gang = (uint32_t)gang;
     job->samples_per_slot = options->samples_per_slot;
     job->tokens_per_sample = options->tokens_per_sample == 0 ? 1 : options->tokens_per_sample;
     return true;

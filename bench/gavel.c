@@ -7,6 +7,7 @@
  *           shoal        core/match.h, remaining steps known     shoal_unknown    learned from ended jobs
  *           shoal_sharing, shoal_sharing_unknown    and two jobs on one device where that was measured
  *           shoal_full   shoal with four tenants (by job number), each at most half of all devices
+ *           shoal_pool   pool_step() itself (gavel_pool.c), shoal_pool_unknown and shoal_pool_full as above
  *           shoal_last, shoal_last_sharing    for the end of the last job: with --makespan
  * Rows      jobs_per_hour 0: all jobs there at time 0 (--makespan). finished 0: overload, no figures.
  */

@@ -5,6 +5,7 @@
 #include "core/match_pair.h"
 #include "core/match_size.h"
 #include "core/match_weight.h"
+#include "gavel_pool.h"
 #include "gavel_sim.h"
 #include "published.h"
 #include <stdlib.h>
@@ -231,6 +232,19 @@ static void shoal_last_sharing(struct gavel_sim *sim)
     ours_decide(sim, (struct ours_options){.last = true, .sharing = true});
 }
 
+static void *pool_open(struct gavel_sim *sim)
+{
+    return gavel_pool_open(sim, (struct gavel_pool_options){0});
+}
+static void *pool_unknown_open(struct gavel_sim *sim)
+{
+    return gavel_pool_open(sim, (struct gavel_pool_options){.unknown = true});
+}
+static void *pool_full_open(struct gavel_sim *sim)
+{
+    return gavel_pool_open(sim, (struct gavel_pool_options){.tenants = true});
+}
+
 /* ---- peers: an order of the jobs, each on the fastest type that is left ---- */
 
 static void *order_open(struct gavel_sim *sim)
@@ -346,5 +360,10 @@ const struct gavel_policy gavel_policies[] = {
     {"shoal_full", 0, false, ours_open, shoal_full, ours_ended, ours_close},
     {"shoal_last", 0, true, ours_open, shoal_last, ours_ended, ours_close},
     {"shoal_last_sharing", 0, true, ours_open, shoal_last_sharing, ours_ended, ours_close},
+    {"shoal_pool", 0, false, pool_open, gavel_pool_decide, gavel_pool_ended, gavel_pool_close},
+    {"shoal_pool_unknown", 0, false, pool_unknown_open, gavel_pool_decide, gavel_pool_ended,
+     gavel_pool_close},
+    {"shoal_pool_full", 0, false, pool_full_open, gavel_pool_decide, gavel_pool_ended,
+     gavel_pool_close},
 };
 const uint32_t gavel_policy_count = sizeof gavel_policies / sizeof gavel_policies[0];

@@ -203,7 +203,22 @@ static void walk_terms_defined(struct walk *walk, struct pool_event *e)
     walk_u8(walk, &t->gate);
     for (uint32_t i = 0; i < 2; i++) walk_u8(walk, &t->reserved_bytes[i]);
     walk_u32(walk, &t->reserved_word);
-    for (uint32_t i = 0; i < 2; i++) walk_u64(walk, &t->reserved[i]);
+    walk_u64(walk, &t->work_id);
+    walk_u64(walk, &t->reserved);
+}
+
+static void walk_rate_told(struct walk *walk, struct pool_event *e)
+{
+    walk_u64(walk, &e->u.rate_told.work_id);
+    walk_u64(walk, &e->u.rate_told.rate_micro);
+    walk_u32(walk, &e->u.rate_told.model);
+    walk_u32(walk, &e->u.rate_told.source);
+}
+
+static void walk_matching_defined(struct walk *walk, struct pool_event *e)
+{
+    walk_i64(walk, &e->u.matching_defined.round_us);
+    walk_i64(walk, &e->u.matching_defined.restart_us);
 }
 
 static void walk_class_defined(struct walk *walk, struct pool_event *e)
@@ -252,6 +267,8 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_QUOTA_MODEL_DEFINED: walk_quota_model(walk, e); return true;
     case POOL_EVENT_CLASS_DEFINED: walk_class_defined(walk, e); return true;
     case POOL_EVENT_OFFERS_PRICED: walk_offers_priced(walk, e); return true;
+    case POOL_EVENT_RATE_TOLD: walk_rate_told(walk, e); return true;
+    case POOL_EVENT_MATCHING_DEFINED: walk_matching_defined(walk, e); return true;
     case POOL_EVENT_KIND_END: return false;
     }
     return false;

@@ -6,8 +6,10 @@
 #include "core/ledger.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/plan_match.h"
 #include "core/quota.h"
 #include "core/risk.h"
+#include "core/rate.h"
 #include "core/terms.h"
 
 static void define_model(pool *p, const struct pool_event *event, struct pool_output *out)
@@ -20,6 +22,7 @@ static void define_model(pool *p, const struct pool_event *event, struct pool_ou
     p->models[model] = (struct model){.capability_mask = event->u.model_defined.capability_mask,
                                       .ncu_milli = event->u.model_defined.ncu_milli,
                                       .vram_mib = event->u.model_defined.vram_mib};
+    rate_rebuild(p);
     plan_catalog_changed(p);
 }
 
@@ -227,6 +230,7 @@ static void worker_alive(pool *p, uint32_t lease, const struct pool_event *event
     if (l->step > j->step) {
         j->step = l->step;
         j->failures = 0;
+        rate_observe(p, l->job);
     }
     if (l->state != LEASE_ACTIVE) return;
     l->ask_us = p->now_us + REFRESH_LEASES * p->config.agent_lease_us;
@@ -402,6 +406,8 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_ACCOUNT_DEFINED: quota_define(p, event, out); return;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: quota_define_model(p, event); return;
     case POOL_EVENT_OFFERS_PRICED: offer_prices_told(p, event); return;
+    case POOL_EVENT_RATE_TOLD: rate_told(p, event, out); return;
+    case POOL_EVENT_MATCHING_DEFINED: match_define(p, event); return;
     case POOL_EVENT_KIND_END: break;
     }
     UNREACHABLE();

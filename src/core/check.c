@@ -7,6 +7,7 @@
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
+#include "core/plan_match.h"
 #include "core/prices.h"
 
 static void check_list(const struct list *list, struct chain chain)
@@ -357,6 +358,52 @@ static void check_accounts(const pool *p)
     ASSERT(waiting == p->quota_waiting);
 }
 
+static void check_matched_job(const pool *p, uint32_t slot)
+{
+    const struct job *j = &p->jobs[slot];
+    bool owned = job_is_live(j) && plan_match_owns(p, &p->shapes[j->shape]);
+    ASSERT(owned == (j->match_listed != MATCH_NOT));
+    if (!owned) {
+        ASSERT(j->match_market == SLOT_NONE);
+        ASSERT(!j->match_leaves);
+        return;
+    }
+    if (j->match_listed == MATCH_RUNNING) ASSERT(job_is_bound(j));
+    if (j->match_listed == MATCH_WAITING) ASSERT(j->match_market == SLOT_NONE);
+    if (j->match_listed == MATCH_ASSIGNED) ASSERT(j->match_market != SLOT_NONE);
+    if (j->match_listed != MATCH_RUNNING) ASSERT(j->state == JOB_QUEUED);
+    if (j->match_listed != MATCH_RUNNING) ASSERT(!j->match_leaves);
+    if (j->state != JOB_RUNNING) ASSERT(j->speed == 0);
+}
+
+static void check_matching(const pool *p)
+{
+    uint64_t listed = 0, assigned = 0;
+    for (uint32_t list = MATCH_WAITING; list < MATCH_LIST_END; list++)
+        for (uint32_t class = 0; class < JOB_CLASS_END; class ++) {
+            const struct list *jobs = &p->matched[list][class];
+            check_list(jobs, CHAIN(p->jobs, match_link));
+            listed += jobs->count;
+            for (uint32_t j = jobs->head; j != SLOT_NONE; j = p->jobs[j].match_link.next) {
+                ASSERT(p->jobs[j].match_listed == list);
+                ASSERT(p->jobs[j].job_class == class);
+                if (list == MATCH_ASSIGNED) assigned += p->jobs[j].devices_min;
+            }
+        }
+    for (uint32_t j = 0; j < p->jobs_end; j++) {
+        check_matched_job(p, j);
+        listed -= p->jobs[j].match_listed != MATCH_NOT;
+    }
+    for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++)
+        assigned -= p->markets[i].match_assigned;
+    ASSERT(listed == 0);
+    ASSERT(assigned == 0);
+    ASSERT(p->match_order.count == 0);
+    ASSERT(p->works_told.count == p->works_end);
+    check_list(&p->works_told, CHAIN(p->works, told_link));
+    ASSERT(heap_key(&p->timers, timer_of_match(p)) == p->match_due_us);
+}
+
 void pool_check(const pool *p)
 {
     heap_check(&p->timers);
@@ -372,4 +419,5 @@ void pool_check(const pool *p)
     check_promises(p);
     check_uses(p);
     check_victims(p);
+    check_matching(p);
 }

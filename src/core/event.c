@@ -162,8 +162,8 @@ static const char *check_terms(const struct pool_event *event)
     if (t->affinity >= TOPOLOGY_END || t->spread >= TOPOLOGY_END)
         return "terms: unknown level of affinity";
     if (t->gate != 0) return "terms: unknown gate"; /* quotas give it a meaning */
-    uint64_t reserved = t->reserved_bytes[0] | t->reserved_bytes[1] | t->reserved_word |
-                        t->reserved[0] | t->reserved[1];
+    uint64_t reserved =
+        t->reserved_bytes[0] | t->reserved_bytes[1] | t->reserved_word | t->reserved;
     return reserved != 0 ? "terms: reserved field is not 0" : NULL;
 }
 
@@ -214,6 +214,25 @@ static const char *check_class(const struct pool_event *event)
     return NULL;
 }
 
+static const char *check_rate(const struct pool_event *event)
+{
+    if (event->u.rate_told.work_id == 0) return "rate: work 0 means none, use another";
+    if (event->u.rate_told.rate_micro > RATE_MICRO_MAX) return "rate: above a million a second";
+    if (event->u.rate_told.source < RATE_DECLARED || event->u.rate_told.source >= RATE_SOURCE_END)
+        return "rate: unknown source";
+    return event->u.rate_told.source == RATE_MEASURED && event->u.rate_told.rate_micro == 0
+               ? "rate: measured as 0, which is no measurement"
+               : NULL;
+}
+
+static const char *check_matching(const struct pool_event *event)
+{
+    return is_duration(event->u.matching_defined.round_us) &&
+                   is_duration(event->u.matching_defined.restart_us)
+               ? NULL
+               : "matching: a time below 0 or above ten years";
+}
+
 static const char *check_kind(const struct pool_event *event)
 {
     switch ((enum pool_event_kind)event->kind) {
@@ -235,6 +254,8 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_QUOTA_MODEL_DEFINED: return check_quota_model(event);
     case POOL_EVENT_CLASS_DEFINED: return check_class(event);
     case POOL_EVENT_OFFERS_PRICED: return check_prices(event);
+    case POOL_EVENT_RATE_TOLD: return check_rate(event);
+    case POOL_EVENT_MATCHING_DEFINED: return check_matching(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

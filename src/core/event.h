@@ -44,6 +44,8 @@ enum pool_event_kind {
     POOL_EVENT_QUOTA_MODEL_DEFINED, /* what a device of a model counts in quotas */
     POOL_EVENT_CLASS_DEFINED,       /* what a class is guaranteed and may do (class.h) */
     POOL_EVENT_OFFERS_PRICED,       /* new prices of offers told before, several at once */
+    POOL_EVENT_RATE_TOLD,           /* how fast a kind of work runs on a model (rate.h) */
+    POOL_EVENT_MATCHING_DEFINED,    /* when running jobs are matched anew (plan_match.h) */
     POOL_EVENT_KIND_END,
 };
 
@@ -109,6 +111,13 @@ enum job_kind { JOB_KIND_ELASTIC = 1, JOB_KIND_BATCH, JOB_KIND_END };
 
 enum job_class { JOB_CLASS_P0, JOB_CLASS_P1, JOB_CLASS_P2, JOB_CLASS_P3, JOB_CLASS_END };
 
+/* Where a rate comes from. What was measured counts for more. */
+enum rate_source {
+    RATE_DECLARED = 1,
+    /* 0: never runs on this model */ RATE_MEASURED,
+    RATE_SOURCE_END
+};
+
 /* How close together the devices of a job are, from loose to tight. */
 enum topology {
     TOPOLOGY_ANY,    /* one region, as every job */
@@ -141,7 +150,8 @@ struct job_terms {
     uint8_t gate;     /* what happens above a cost gate */
     uint8_t reserved_bytes[2];
     uint32_t reserved_word;
-    uint64_t reserved[2];
+    uint64_t work_id; /* kind of work: jobs with the same share rates (rate.h); 0 = none */
+    uint64_t reserved;
 };
 static_assert(sizeof(struct job_terms) == 88, "terms have no padding");
 
@@ -263,6 +273,14 @@ struct pool_event {
             uint32_t more;  /* 1: another of these follows at once, nothing is planned before */
             struct told_price prices[PRICED_MAX];
         } offers_priced;
+        struct {
+            uint64_t work_id, rate_micro; /* per device; any unit, one for all models of a source */
+            uint32_t model, source;       /* enum rate_source */
+        } rate_told;
+        struct {
+            int64_t round_us;   /* running jobs are matched anew at most so often; 0 = never */
+            int64_t restart_us; /* what it costs a running job to be moved */
+        } matching_defined;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

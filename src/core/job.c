@@ -4,10 +4,12 @@
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/plan.h"
-#include "core/quota.h"
+#include "core/plan_match.h"
 #include "core/plan_reserve.h"
 #include "core/predict.h"
 #include "core/promise.h"
+#include "core/quota.h"
+#include "core/rate.h"
 
 /* The oldest ended job that no node is paid for any more makes room. */
 static uint32_t forget_one(pool *p)
@@ -45,6 +47,8 @@ uint32_t job_make(pool *p, const struct pool_event *event, struct pool_output *o
                       .devices_min = event->u.job_submitted.devices_min,
                       .devices_max = event->u.job_submitted.devices_max,
                       .shape = SLOT_NONE,
+                      .rate_market = SLOT_NONE,
+                      .match_market = SLOT_NONE,
                       .region_index = SLOT_NONE,
                       .tenant = event->u.job_submitted.tenant,
                       .project = event->u.job_submitted.project,
@@ -78,6 +82,8 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
                                         .b = numbers.b,
                                         .c = numbers.c});
     if (state == JOB_DONE) predict_learn(p, slot);
+    rate_settle(p, slot);
+    j->speed = 0;
     promise_drop(p, slot);
     j->preempted_by = 0;
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
@@ -88,6 +94,7 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
     job_interest(p, slot, false);
     heap_set(&p->plans, slot, HEAP_KEY_NEVER);
     j->state = state;
+    plan_match_ended(p, slot);
     j->shape = SLOT_NONE;
     j->ended_us = p->now_us;
     j->budget_check_us = j->review_us = INT64_MAX;

@@ -20,6 +20,7 @@ enum {
     STEP_UNITS_MAX = 2048,     /* pieces of work in one step; the rest waits for the next event */
     NODES_REMEMBERED_MIN = 64, /* ended nodes whose late answers are still understood, at least */
     HISTORY_MAX = 1024,        /* shapes and projects whose run times are remembered (predict.h) */
+    WORKS_MAX = 1024, /* kinds of work whose rates are remembered (rate.h); then the oldest goes */
     ACCOUNTS_MAX = 4096,   /* tenants, projects, teams, users; then jobs count for the one above */
     SUPPLY_LINES_MAX = 16, /* offers named in one mix; more are counted, not named */
 };
@@ -43,11 +44,12 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define THRESHOLD_PPM_MAX  UINT32_C(10000000)        /* ten times on-demand: never reached */
 #define THRESHOLD_PPM_NONE UINT32_C(1000000)         /* what 0 means: the on-demand price itself */
 #define TERMS_US_MAX       INT64_C(315360000000000)  /* ten years */
-#define TERMS_SIZE_MAX     UINT32_C(1000000000)   /* a device: a million processors, a petabyte */
-#define QUOTA_MILLI_MAX    INT64_C(1000000000000) /* a billion NCU */
-#define WEIGHT_MILLI_MAX   UINT32_C(1000000)      /* a share a thousand times another's */
-#define SEQ_MAX            (UINT64_C(1) << 47)    /* ids are seq << 16 | position */
-#define KEY_SHIFT          40                     /* node keys, worker ids: incarnation << 40 | n */
+#define TERMS_SIZE_MAX     UINT32_C(1000000000)    /* a device: a million processors, a petabyte */
+#define QUOTA_MILLI_MAX    INT64_C(1000000000000)  /* a billion NCU */
+#define RATE_MICRO_MAX     UINT64_C(1000000000000) /* a million a second */
+#define WEIGHT_MILLI_MAX   UINT32_C(1000000)       /* a share a thousand times another's */
+#define SEQ_MAX            (UINT64_C(1) << 47)     /* ids are seq << 16 | position */
+#define KEY_SHIFT          40 /* node keys, worker ids: incarnation << 40 | n */
 #define INCARNATION_MAX    ((UINT64_C(1) << 23) - 1)
 
 #define ENTRY_US_MAX INT64_C(60000000) /* an open ledger interval is closed after this */

@@ -28,6 +28,7 @@
     X(BILL_ADJUSTED, "the provider's bill differs from what was counted")                          \
     X(SWAP_TO_SPOT, "guaranteed capacity is given back for spot")                                  \
     X(JOB_PREEMPTED, "a whole job gave its devices to one of a higher class")                      \
+    X(JOB_REMATCHED, "a round of matching sent a job to another type of device, or to wait")       \
     X(GANG_RESERVED, "devices that come free are collected for a gang")                            \
     X(STALL_OF_MANY, "too many workers of a job are named at once: no node of them is replaced")   \
     X(CLOCK_WENT_BACK, "an event older than the last one: taken as now")

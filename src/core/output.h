@@ -154,7 +154,12 @@ enum decision_kind {
     X(CULPRIT_SLOW, "worker &b has been slow for @a s: its node is replaced, #c so far for this "  \
                     "job")                                                                         \
     X(DRAINED, "nobody works there any more, as decided")                                          \
-    X(NOT_STOPPED, "worker &a did not stop in time: its devices cannot be given to anybody")
+    X(NOT_STOPPED, "worker &a did not stop in time: its devices cannot be given to anybody")       \
+    X(MATCHED, "fits best there, among all that wait: runs at %a of its usual speed, %b on its "   \
+               "fastest type")                                                                     \
+    X(REMATCHED, "its devices go to jobs that gain more from them; it goes on where it runs at "   \
+                 "%a of its usual speed")                                                          \
+    X(OUTMATCHED, "its devices go to jobs that gain more from them; it waits with its age")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -5,7 +5,9 @@
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/plan_buy.h"
+#include "core/plan_match.h"
 #include "core/prices.h"
+#include "core/rate.h"
 
 bool plan_is_pending(const pool *p)
 {
@@ -122,6 +124,7 @@ static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
     struct job *j = &p->jobs[job];
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
     if (plan_preempted(p, job, out)) return;
+    if (plan_match_leaves(p, job, out)) return;
     struct holding held = job_holding(p, job);
     if (j->state == JOB_RUNNING && held.up_count == 0) { /* all gone: the gang forms anew */
         j->state = JOB_STARTING;
@@ -141,6 +144,7 @@ static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
         return;
     }
     plan_review(p, job, out);
+    rate_settle(p, job);
 }
 
 void plan_run(pool *p, struct pool_output *out)
@@ -153,8 +157,12 @@ void plan_run(pool *p, struct pool_output *out)
     if (p->plans.count == 0) return;
     prices_sort_large(p);
     uint32_t id = heap_first(&p->plans);
-    if (id < p->config.limits.jobs_max)
+    if (id < p->config.limits.jobs_max && job_is_bound(&p->jobs[id]))
         plan_bound(p, id, out);
+    else if (id < p->config.limits.jobs_max)
+        plan_match_start(p, id, out);
+    else if (id >= plan_of_class(p, 0))
+        plan_match_class(p, id - plan_of_class(p, 0));
     else if (shape_is_ahead(p, id - p->config.limits.jobs_max))
         plan_queued(p, id - p->config.limits.jobs_max, out);
 }

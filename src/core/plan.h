@@ -11,6 +11,7 @@
  *            plan_release.c gangs given up, guaranteed capacity given back for spot
  *            plan_preempt.c devices taken from lower classes; plan_evict.c carries it out
  *            plan_reserve.c devices collected for a gang that waits, with backfill
+ *            plan_match.c  which waiting job takes which type of device, by rates
  */
 #ifndef SHOAL_CORE_PLAN_H
 #define SHOAL_CORE_PLAN_H
@@ -53,12 +54,17 @@ struct verdict plan_judge(const pool *p, const struct shape *shape, const struct
 
 /* plan_place.c */
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out);
+struct demand;
+struct mix;
+/* What a queued job asks for now. True: dollars of its account, not its own budget, bind it. */
+bool plan_demand(const pool *p, uint32_t job, struct demand *ret_demand);
+/* mix: what it takes there, NULL = devices of lower classes. */
+void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *mix,
+               struct pool_output *out);
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out);
 
-struct demand;
-struct mix;
 /* The best region that reaches the gang's minimum, `home` if that does and no other is clearly
  * cheaper. In ret_best: what it could take there; without any, what was too dear. */
 bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,

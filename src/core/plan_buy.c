@@ -7,6 +7,7 @@
 #include "core/prices.h"
 #include "core/promise.h"
 #include "core/quota.h"
+#include "core/rate.h"
 #include "core/risk.h"
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -67,6 +68,9 @@ static uint32_t devices_within(const pool *p, const struct demand *demand)
 
 bool demand_limit(const pool *p, struct demand *demand, uint32_t job)
 {
+    demand->rates = rate_row(p, demand->terms->work_id);
+    if (demand->rates != NULL)
+        demand->compat_mask &= ~rate_never(p, demand->rates, demand->compat_mask);
     if (!p->accounts_defined) return false;
     struct allowance left = quota_allowance(p, job);
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
@@ -127,11 +131,19 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
     rewind_markets(s);
 }
 
+/* Millionths of an NCU. */
+static int64_t worth_of(const struct supply *s, uint32_t model)
+{
+    return (int64_t)rate_worth_micro(s->p, s->left.rates, model);
+}
+
 static int64_t key_of(const struct supply *s, uint32_t offer)
 {
     const struct offer *o = &s->p->offers[offer];
-    if (s->order == SUPPLY_BY_NCU) return o->unit_usd_micros;
-    return risk_weighed(o, o->usd_micros_per_hour) / o->device_count;
+    if (s->order == SUPPLY_BY_NCU && s->left.rates == NULL) return o->unit_usd_micros;
+    int64_t usd_micros = risk_weighed(o, o->usd_micros_per_hour);
+    if (s->order == SUPPLY_BY_DEVICE) return usd_micros / o->device_count;
+    return usd_micros * 1000000 / (worth_of(s, o->model) * o->device_count);
 }
 
 /* The market whose cheapest remaining offer is cheapest of all; MODELS_MAX = none. Ties: the lower
@@ -237,6 +249,13 @@ static uint32_t offer_gives(const struct supply *s, const struct offer *o)
     return s->left.special ? part_offer_gives(s->p, o, s->left.terms) : o->device_count;
 }
 
+/* Nobody else is on a node that was bought for the job: it pays for all of it, as when it was. */
+static bool comes_back(const struct supply *s, const struct node *n)
+{
+    return s->left.job != SLOT_NONE && n->leases.count == 0 && !s->sharing &&
+           s->left.part_milli == 1000 && n->tag_job_id == s->p->jobs[s->left.job].job_id;
+}
+
 static bool next_idle(struct supply *s, struct pick *ret_pick)
 {
     for (;;) {
@@ -258,15 +277,17 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
             within_quota(s, s->p->offers[s->offer].model, smaller(gives, s->left.devices_left));
         if (gives < s->left.node_devices_min || is_held(s, n)) continue;
         if (count == 0 || (s->left.single_node && count < s->left.node_devices_min)) continue;
+        uint32_t paid_milli =
+            comes_back(s, n) ? n->device_count * 1000 : count * s->left.part_milli;
         int64_t usd_micros = money_share_ceil(s->p->offers[s->offer].usd_micros_per_hour,
-                                              count * s->left.part_milli, n->device_count * 1000);
+                                              paid_milli, n->device_count * 1000);
         if (!fits_budget(s, usd_micros)) continue;
         take(s,
              (struct pick){.offer = s->offer,
                            .node = node,
                            .node_count = 1,
                            .device_count = count,
-                           .paid_milli = count * s->left.part_milli,
+                           .paid_milli = paid_milli,
                            .usd_micros_per_hour = usd_micros},
              ret_pick);
         return true;
@@ -280,7 +301,7 @@ static int64_t partial_key(const struct supply *s, uint32_t offer)
     uint32_t used = smaller(offer_gives(s, o), s->left.devices_left);
     int64_t usd_micros = risk_weighed(o, o->usd_micros_per_hour);
     if (s->order == SUPPLY_BY_DEVICE) return usd_micros / used;
-    return usd_micros * 1000 / ((int64_t)s->p->models[o->model].ncu_milli * used);
+    return usd_micros * 1000000 / (worth_of(s, o->model) * used);
 }
 
 static uint32_t stock_of(const struct supply *s, const struct offer *o)
@@ -417,8 +438,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
         int64_t usd_micros = pick.usd_micros_per_hour * pick.node_count;
         ret_mix->node_count += pick.node_count;
         ret_mix->device_count += devices;
-        ret_mix->ncu_milli += (uint64_t)p->models[p->offers[pick.offer].model].ncu_milli * devices *
-                              demand->part_milli / 1000;
+        ret_mix->ncu_milli += (uint64_t)worth_of(&supply, p->offers[pick.offer].model) * devices /
+                              1000 * demand->part_milli / 1000;
         ret_mix->usd_micros_per_hour += usd_micros;
         ret_mix->weighed_usd_micros_per_hour += risk_weighed(&p->offers[pick.offer], usd_micros);
         uint32_t line = ret_mix->line_count;

@@ -34,6 +34,7 @@ struct demand {
     uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */
     int64_t budget_left_usd_micros;        /* per hour; INT64_MAX = no limit */
     int64_t quota_left_milli[QUOTA_KINDS]; /* NCU; INT64_MAX = no limit */
+    const struct rate *rates; /* what its work makes of a model (rate.h); NULL = its NCU */
     uint32_t workers_left;
     uint32_t quota_short; /* less is wanted than asked for, for want of quota */
 };

@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/plan_match.h"
 #include "core/quota.h"
 #include "core/terms.h"
 
@@ -181,6 +182,10 @@ void shape_wake(pool *p, uint32_t slot)
 {
     struct shape *s = &p->shapes[slot];
     stop_waiting(p, s);
+    if (plan_match_owns(p, s)) {
+        plan_match_touch(p, s->job_class);
+        return;
+    }
     int64_t key = s->queue.head == SLOT_NONE ? HEAP_KEY_NEVER : plan_key(p, s->queue.head);
     heap_set(&p->plans, plan_of_shape(p, slot), key);
 }
@@ -221,6 +226,7 @@ void shape_queue_insert(pool *p, uint32_t job)
         for (before = s->queue.head; p->jobs[before].order < p->jobs[job].order;)
             before = p->jobs[before].queue_link.next;
     list_insert(&s->queue, CHAIN(p->jobs, queue_link), job, before);
+    plan_match_list(p, job);
     if (s->queue.head == job) shape_wake(p, p->jobs[job].shape);
 }
 
@@ -230,6 +236,11 @@ void shape_queue_remove(pool *p, uint32_t job)
     struct shape *s = &p->shapes[slot];
     bool was_first = s->queue.head == job;
     list_remove(&s->queue, CHAIN(p->jobs, queue_link), job);
+    if (plan_match_owns(p, s)) {
+        if (plan_match_first(p, s) == SLOT_NONE)
+            heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);
+        return; /* who takes it wakes the next */
+    }
     if (was_first) shape_wake(p, slot);
 }
 

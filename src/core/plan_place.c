@@ -8,6 +8,7 @@
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/plan_match.h"
 #include "core/plan_preempt.h"
 #include "core/plan_reserve.h"
 #include "core/predict.h"
@@ -232,8 +233,8 @@ static void say_region_changed(pool *p, const struct job *j, const struct mix *m
 }
 
 /* mix: what it takes there, NULL = devices of lower classes. */
-static void bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *mix,
-                 struct pool_output *out)
+void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *mix,
+               struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
     if (j->region_index != SLOT_NONE && j->region_index != region_index)
@@ -246,6 +247,7 @@ static void bind(pool *p, uint32_t job, uint32_t region_index, const struct mix 
     j->over_said = 0;
     j->over_since_us = 0;
     j->short_since_us = p->now_us;
+    plan_match_list(p, job);
     job_touch(p, job);
 }
 
@@ -269,7 +271,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
                       job_is_bound(j) || works_still(p, j), &plan))
         return false;
     promise_drop(p, job);
-    if (!job_is_bound(j)) bind(p, job, plan.region_index, NULL, out);
+    if (!job_is_bound(j)) plan_bind(p, job, plan.region_index, NULL, out);
     plan_preempt(p, job, &demand, &plan, out);
     return true;
 }
@@ -301,6 +303,8 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     struct demand demand =
         demand_of(s, terms_of(p, s), j->devices_max - held.device_count, held.usd_micros_per_hour);
     demand.job = job;
+    if (j->match_market != SLOT_NONE)
+        demand.compat_mask &= UINT64_C(1) << j->match_market % p->config.limits.models_max;
     /* Beyond its minimum it takes nothing that is promised to anybody. */
     demand.order = held.device_count < j->devices_min ? j->order : UINT64_MAX;
     if (held.device_count < j->devices_min) demand.run_us = predict_run_us(p, s, j->project);
@@ -363,11 +367,11 @@ static struct numbers quota_needed(const pool *p, const struct shape *s,
 }
 
 /* Its account, not the market, is in the way: true, and said. */
-static bool wait_for_account(pool *p, uint32_t shape, const struct demand *demand,
+static bool wait_for_account(pool *p, uint32_t job, const struct demand *demand,
                              const struct mix *mix, bool account_binds, struct pool_output *out)
 {
+    uint32_t shape = p->jobs[job].shape, reason = REASON_WAIT_QUOTA;
     const struct shape *s = &p->shapes[shape];
-    uint32_t job = s->queue.head, reason = REASON_WAIT_QUOTA;
     struct numbers numbers = {0};
     if (demand->workers_left == 0) {
         reason = REASON_WAIT_WORKERS;
@@ -407,26 +411,34 @@ static void note_failed(pool *p, const struct shape *s, const struct mix *mix)
     p->failed_at = p->supply_changes;
 }
 
+bool plan_demand(const pool *p, uint32_t job, struct demand *ret_demand)
+{
+    const struct shape *s = &p->shapes[p->jobs[job].shape];
+    struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
+    *ret_demand = demand_of(s, terms_of(p, s), s->devices_max, held.usd_micros_per_hour);
+    ret_demand->job = job;
+    ret_demand->order = p->jobs[job].order;
+    ret_demand->run_us = predict_run_us(p, s, p->jobs[job].project);
+    return demand_limit(p, ret_demand, job);
+}
+
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
 {
     const struct shape *s = &p->shapes[shape];
-    uint32_t job = s->queue.head;
+    uint32_t job = plan_match_first(p, s);
     ASSERT(job != SLOT_NONE);
     if (has_failed(p, s)) {
         heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
         return;
     }
-    struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
-    struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, held.usd_micros_per_hour);
-    demand.job = job;
-    demand.order = p->jobs[job].order;
-    demand.run_us = predict_run_us(p, s, p->jobs[job].project);
-    bool account_binds = demand_limit(p, &demand, job);
+    struct demand demand;
+    bool account_binds = plan_demand(p, job, &demand);
     struct mix mix;
     if (plan_best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
                          &mix)) {
-        bind(p, job, mix.region_index, &mix, out);
+        plan_bind(p, job, mix.region_index, &mix, out);
         promise_drop(p, job); /* it is planned next: nobody behind it comes before */
+        plan_match_next(p, shape);
         return;
     }
     if (!act_has_room(out)) return;
@@ -436,7 +448,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
         refuse_to_queue(p, job, &demand, out);
         return;
     }
-    if (wait_for_account(p, shape, &demand, &mix, account_binds, out)) return;
+    if (wait_for_account(p, job, &demand, &mix, account_binds, out)) return;
     note_failed(p, s, &mix);
     if (mix.limited) {
         MARK(out, NODE_LIMIT);

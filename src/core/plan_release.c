@@ -7,6 +7,7 @@
 #include "core/plan_buy.h"
 #include "core/prices.h"
 #include "core/promise.h"
+#include "core/rate.h"
 
 /* Back into the queue with its age; the nodes go to others or home. */
 void plan_requeue(pool *p, uint32_t job, struct pool_output *out)
@@ -23,6 +24,9 @@ void plan_requeue(pool *p, uint32_t job, struct pool_output *out)
     job_retime(p, job);
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
         lease_stop(p, l, REASON_WAIT_CAPACITY, p->now_us + p->config.drain_us);
+    if (!j->match_leaves) j->match_market = SLOT_NONE;
+    j->match_leaves = 0;
+    rate_settle(p, job);
     shape_queue_insert(p, job);
 }
 

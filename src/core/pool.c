@@ -9,6 +9,7 @@
 #include "core/node.h"
 #include "core/offer.h"
 #include "core/plan.h"
+#include "core/plan_match.h"
 #include "core/prices.h"
 #include "core/quota.h"
 #include <string.h>
@@ -21,7 +22,8 @@ void pool_config_default(struct pool_config *ret_config)
                                                   .models_max = 64,
                                                   .pools_max = 64,
                                                   .leases_max = 4096,
-                                                  .terms_max = 16384},
+                                                  .terms_max = 16384,
+                                                  .matched_max = 4096},
                                        .incarnation = 1,
                                        .ask_again_us = 5000000,
                                        .agent_lease_us = 15000000,
@@ -93,8 +95,15 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     carve_table(c, &p->account_table, p->accounts_max);
     p->terms = carve(c, (size_t)limits->terms_max + 1, sizeof p->terms[0]);
     carve_heap(c, &p->timers,
-               nodes + limits->leases_max + limits->offers_max + limits->jobs_max + 1);
-    carve_heap(c, &p->plans, limits->jobs_max * 2);
+               nodes + limits->leases_max + limits->offers_max + limits->jobs_max + 2);
+    carve_heap(c, &p->plans, limits->jobs_max * 2 + JOB_CLASS_END);
+    p->works_max = limits->terms_max < WORKS_MAX ? limits->terms_max + 1 : WORKS_MAX;
+    p->works = carve(c, p->works_max, sizeof p->works[0]);
+    p->rates = carve(c, (size_t)p->works_max * limits->models_max, sizeof p->rates[0]);
+    carve_table(c, &p->work_table, p->works_max);
+    carve_heap(c, &p->match_order, limits->matched_max);
+    p->match_candidates = carve(c, limits->matched_max, sizeof p->match_candidates[0]);
+    p->match_memory = carve(c, 1, plan_match_bytes(limits));
     carve_table(c, &p->node_table, nodes);
     carve_table(c, &p->job_table, limits->jobs_max);
     carve_table(c, &p->offer_table, limits->offers_max);
@@ -114,6 +123,7 @@ static void check_limits(const struct pool_limits *limits)
     ASSERT(limits->offers_max <= UINT32_C(1) << 26);
     ASSERT(limits->jobs_max <= UINT32_C(1) << 26);
     ASSERT(limits->terms_max <= UINT32_C(1) << 26);
+    ASSERT(limits->matched_max <= MATCH_JOBS_MAX);
 }
 
 size_t pool_size(const struct pool_limits *limits)
@@ -132,6 +142,7 @@ static void clear_lists(pool *p)
     list_clear(&p->shapes_used);
     list_clear(&p->ended);
     list_clear(&p->terms_unused);
+    list_clear(&p->works_told);
 }
 
 pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *config)
@@ -157,6 +168,8 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     table_clear(&p->offer_table);
     table_clear(&p->shape_table);
     table_clear(&p->terms_table);
+    table_clear(&p->work_table);
+    plan_match_init(p);
     memset(p->models, 0, config->limits.models_max * sizeof p->models[0]);
     p->terms[TERMS_NONE] = (struct terms){0};
     p->terms_end = TERMS_NONE + 1;
@@ -179,8 +192,10 @@ static void run_timer(pool *p, struct pool_output *out)
         offer_run(p, id, out);
     else if ((id -= limits->offers_max) < limits->jobs_max)
         job_run(p, id, out);
-    else
+    else if (id == limits->jobs_max)
         quota_run(p);
+    else
+        plan_match_due(p);
 }
 
 static bool is_due(const pool *p)

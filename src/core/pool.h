@@ -24,7 +24,8 @@ struct pool_limits {
     uint32_t nodes_max, jobs_max, offers_max, models_max; /* models_max <= 64 */
     uint32_t pools_max;                                   /* <= 64 */
     uint32_t leases_max;                                  /* a lease: one job on one node */
-    uint32_t terms_max, reserved; /* different terms of live jobs; more are refused */
+    uint32_t terms_max;   /* different terms of live jobs; more are refused */
+    uint32_t matched_max; /* jobs matched at once (plan_match.h); 0: rates only order purchases */
 };
 
 struct pool_config {

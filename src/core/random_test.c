@@ -291,7 +291,9 @@ static void change_offer(struct world *w, uint32_t offer)
                    .region = 1 + offer % 2,
                    .zone = offer,
                    .model = offer % MODELS,
-                   .capacity = spot ? CAPACITY_SPOT : CAPACITY_ON_DEMAND,
+                   .capacity = offer % 4 == 3 ? CAPACITY_RESERVED
+                               : spot         ? CAPACITY_SPOT
+                                              : CAPACITY_ON_DEMAND,
                    .device_count = 1 + offer % 2 * 3,
                    .stock_count = w->calm ? 8 : draw(w, 6),
                    .host_cpu_milli = offer % 3 == 0 ? 8000 : 0,
@@ -318,18 +320,21 @@ static void submit(struct world *w)
 {
     uint32_t min = 1 + draw(w, 4);
     bool batch = draw(w, 5) == 0;
-    uint64_t terms_id = draw(w, 3) == 0 ? 1 + draw(w, 4) : 0;
+    uint64_t terms_id = draw(w, 2) == 0 ? 1 + draw(w, 7) : 0;
+    bool rigid = terms_id >= 5 && draw(w, 4) != 0;
     if (terms_id != 0)
         happen(w, (struct pool_event){
                       .kind = POOL_EVENT_TERMS_DEFINED,
-                      .u.terms_defined = {.terms_id = terms_id,
-                                          .terms = {.run_us = (int64_t)terms_id * SECOND_US,
-                                                    .device_milli = terms_id == 1   ? 400
-                                                                    : terms_id == 2 ? 250
-                                                                                    : 0,
-                                                    .device_memory_mib = terms_id == 2 ? 9000 : 0,
-                                                    .host_cpu_milli = terms_id == 3 ? 3000 : 0,
-                                                    .host_memory_mib = terms_id >= 2 ? 5000 : 0}}});
+                      .u.terms_defined = {
+                          .terms_id = terms_id,
+                          .terms = {.run_us = (int64_t)terms_id * SECOND_US,
+                                    .device_milli = terms_id == 1   ? 400
+                                                    : terms_id == 2 ? 250
+                                                                    : 0,
+                                    .device_memory_mib = terms_id == 2 ? 9000 : 0,
+                                    .host_cpu_milli = terms_id == 3 ? 3000 : 0,
+                                    .host_memory_mib = terms_id >= 2 && terms_id < 5 ? 5000 : 0,
+                                    .work_id = terms_id < 5 ? 0 : terms_id}}});
     happen(w, (struct pool_event){
                   .kind = POOL_EVENT_JOB_SUBMITTED,
                   .u.job_submitted = {.job_id = 1 + draw(w, JOBS),
@@ -337,7 +342,7 @@ static void submit(struct world *w)
                                       .budget_usd_micros_per_hour = draw(w, 2) * 20 * USD,
                                       .budget_usd_micros = draw(w, 6) == 0 ? USD / 50 : 0,
                                       .devices_min = batch ? 1 : min,
-                                      .devices_max = min + draw(w, 6),
+                                      .devices_max = rigid ? (batch ? 1 : min) : min + draw(w, 6),
                                       .tenant = 1 + draw(w, 3),
                                       .project = draw(w, 3),
                                       .team = draw(w, 2),
@@ -450,8 +455,23 @@ static void trouble(struct world *w)
         return;
     case 8: happen(w, (struct pool_event){.kind = POOL_EVENT_RESTARTED}); return;
     case 9: name_a_culprit(w); return;
+    case 10:
+        happen(w, (struct pool_event){.kind = POOL_EVENT_RATE_TOLD,
+                                      .u.rate_told = {.work_id = 4 + draw(w, 5),
+                                                      .model = draw(w, MODELS),
+                                                      .source = RATE_DECLARED + draw(w, 2),
+                                                      .rate_micro = 1 + (uint64_t)draw(w, 9000)}});
+        return;
     default: return;
     }
+}
+
+static void define_rounds(struct world *w)
+{
+    happen(w, (struct pool_event){
+                  .kind = POOL_EVENT_MATCHING_DEFINED,
+                  .u.matching_defined = {.round_us = (1 + (int64_t)draw(w, 20)) * SECOND_US,
+                                         .restart_us = draw(w, 3) * SECOND_US}});
 }
 
 static void pass_time(struct world *w)
@@ -536,6 +556,7 @@ static void run_seed(uint64_t seed, struct pool_limits limits, uint64_t *marks)
         bench_model(&w->b, model, 500 * (model + 1), 24, 1 + model);
     for (uint32_t i = 0; i < OFFERS; i++) change_offer(w, i);
     if (seed % 2 == 0) define_accounts(w);
+    if (seed % 3 != 0) define_rounds(w);
     for (uint32_t i = 0; i < STEPS && w->machine_count < MACHINES - 64; i++) {
         trouble(w);
         if (draw(w, 3) == 0) pass_time(w);
@@ -566,7 +587,8 @@ static void every_seed_holds_and_comes_to_rest(void **state)
                                      .models_max = MODELS,
                                      .pools_max = 1,
                                      .leases_max = seed % 7 == 0 ? 6 : 64,
-                                     .terms_max = seed % 2 == 0 ? 2 : 8};
+                                     .terms_max = seed % 2 == 0 ? 2 : 8,
+                                     .matched_max = seed % 4 == 3 ? 3 : 16};
         run_seed(seed, limits, &marks);
     }
     printf("marks %" PRIx64 "\n", marks);

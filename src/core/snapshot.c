@@ -8,6 +8,7 @@
 #include "core/lease.h"
 #include "core/node.h"
 #include "core/offer.h"
+#include "core/plan_match.h"
 #include "core/prices.h"
 #include "core/quota.h"
 #include "core/state.h"
@@ -60,8 +61,10 @@ static void rebuild(pool *p)
         table_insert(&p->offer_table, p->offers[i].offer_id, i);
         heap_set(&p->timers, timer_of_offer(p, i), offer_due_us(&p->offers[i]));
     }
+    uint64_t changes = p->supply_changes;
     for (uint32_t i = 0; i < p->regions_end; i++)
         if (p->regions[i].improved_mask != 0) region_improve(p, i, 0);
+    p->supply_changes = changes;
     for (uint32_t i = 0; i < p->jobs_end; i++) {
         table_insert(&p->job_table, p->jobs[i].job_id, i);
         job_retime(p, i);
@@ -77,6 +80,7 @@ static void rebuild(pool *p)
     }
     quota_tick(p);
     quota_retime(p);
+    plan_match_rebuild(p);
     for (uint32_t i = ACCOUNT_POOL + 1; i < p->accounts_end; i++)
         table_insert(&p->account_table, (uint64_t)p->accounts[i].parent << 32 | p->accounts[i].name,
                      i);

@@ -14,6 +14,7 @@
 #include "core/limits.h"
 #include "core/list.h"
 #include "core/marks.h"
+#include "core/match_size.h"
 #include "core/money.h"
 #include "core/pool.h"
 #include "core/table.h"
@@ -72,6 +73,8 @@ struct market {
     uint64_t reach_devices[CAPACITY_KIND_END];
     uint32_t node_devices_max[CAPACITY_KIND_END];
     uint32_t devices_least, devices_most; /* of a node, over all its offers */
+    uint64_t
+        match_assigned; /* devices of jobs assigned here that have none yet; follows from them */
 };
 
 struct offer {
@@ -163,6 +166,20 @@ struct terms {
     struct link unused_link;
 };
 
+/* A kind of work, and in p->rates how fast it runs on each model (rate.h). */
+struct work {
+    uint64_t work_id;
+    struct link told_link;
+};
+
+struct rate {
+    uint64_t declared_micro, measured_micro; /* as told */
+    uint64_t
+        worth_micro; /* millionths of an NCU a device of the model is to this work; 0 = never */
+    uint32_t told;   /* bit = rate_source */
+    uint32_t measured_count;
+};
+
 /* Whoever has quota, limits and a share (quota.h). */
 struct account {
     /* As defined, by kind of devices; -1 = none. */
@@ -228,9 +245,22 @@ struct job {
     uint32_t account, reserved_account;
     uint32_t replaced_count, reserved;
     uint32_t over_said, claims; /* that its gang minimum is above its hourly budget */
+    /* Service at its usual speed so far, as of then; and its speed now, RATE_ONE = usual. */
+    int64_t attained_us, attained_at_us;
+    uint32_t speed, rate_market; /* rate_market, rate_*: being measured there since (rate.h) */
+    int64_t rate_since_us;
+    uint64_t rate_step;
+    uint64_t match_barred; /* not matched again while the supply is this */
+    uint32_t match_market; /* where it is matched to run; SLOT_NONE = nowhere */
+    uint32_t match_leaves; /* a round sends it away from where it runs */
+    uint32_t match_listed; /* enum match_list */
+    struct link match_link;
     struct list leases;
     struct link queue_link, interested_link, ended_link;
 };
+
+/* Jobs that are matched are in one of these, by class (plan_match.h). */
+enum match_list { MATCH_NOT, MATCH_WAITING, MATCH_ASSIGNED, MATCH_RUNNING, MATCH_LIST_END };
 
 struct pool {
     struct pool_config config;
@@ -263,8 +293,21 @@ struct pool {
     uint64_t
         promise_order_max; /* no promise is of a job behind (victims.h); follows from the rest */
     struct class_rule classes[JOB_CLASS_END];
+    uint32_t works_end, works_max;
+    struct list works_told;                                  /* the one told of longest ago first */
+    int64_t match_round_us, match_restart_us, match_last_us; /* as defined; the last round */
+    int64_t match_due_us;                                    /* the next; INT64_MAX = none */
+    uint32_t match_rounds, match_late; /* bit = class whose round is to be done; it was put off */
+    struct list matched[MATCH_LIST_END][JOB_CLASS_END];
+    struct match_size match_size; /* of jobs that ended */
     struct heap timers, plans;
+    struct heap match_order; /* while matching: candidates by weight */
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;
+    struct table work_table;
+    struct work *works;
+    struct rate *rates;                       /* [works_max][models_max] */
+    struct match_candidate *match_candidates; /* these two while matching only */
+    void *match_memory;
     struct model *models;
     struct pool_rule *rules;
     struct model_use *uses;
@@ -305,6 +348,17 @@ static inline uint32_t timer_of_job(const pool *p, uint32_t slot)
 static inline uint32_t timer_of_quota(const pool *p)
 {
     return timer_of_job(p, p->config.limits.jobs_max);
+}
+
+static inline uint32_t timer_of_match(const pool *p)
+{
+    return timer_of_quota(p) + 1;
+}
+
+/* Ids of p->plans: bound and assigned jobs, shapes, then classes whose waiting jobs are matched. */
+static inline uint32_t plan_of_class(const pool *p, uint32_t job_class)
+{
+    return p->config.limits.jobs_max * 2 + job_class;
 }
 
 static inline struct market *market_of(const pool *p, uint32_t region_index, uint32_t model)

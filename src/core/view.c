@@ -2,6 +2,7 @@
 #include "core/assert.h"
 #include "core/job.h"
 #include "core/ledger.h"
+#include "core/rate.h"
 #include "core/state.h"
 
 uint32_t pool_jobs_end(const pool *p)
@@ -166,4 +167,25 @@ void pool_totals_read(const pool *p, struct pool_totals *ret_totals)
     }
     count_nodes(p, &totals);
     *ret_totals = totals;
+}
+
+uint32_t pool_rates_of(const pool *p, uint64_t job_id, struct rate_view *ret_rates, uint32_t max)
+{
+    uint32_t slot = table_find(&p->job_table, job_id), count = 0;
+    if (slot == SLOT_NONE || !job_is_live(&p->jobs[slot])) return 0;
+    const struct shape *s = &p->shapes[p->jobs[slot].shape];
+    uint64_t work_id = terms_of(p, s)->work_id;
+    if (work_id == 0) return 0;
+    const struct rate *row = rate_row(p, work_id);
+    for (uint64_t rest = s->compat_mask; rest != 0 && count < max; rest &= rest - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(rest);
+        struct rate_view *v = &ret_rates[count++];
+        *v = (struct rate_view){.model = model};
+        v->speed_ppm = (uint64_t)rate_speed(p, row, s->compat_mask, model) * 1000000 / RATE_ONE;
+        if (row == NULL) continue;
+        v->told = row[model].told;
+        v->declared_milli = row[model].declared_micro / 1000;
+        v->measured_milli = row[model].measured_micro / 1000;
+    }
+    return count;
 }

@@ -77,6 +77,15 @@ struct pool_totals {
         usd_micros_per_hour;
 };
 
+/* How fast the work of a job runs on a model (rate.h). */
+struct rate_view {
+    uint32_t model, told;                    /* told: bit = enum rate_source; 0 = by its NCU */
+    uint64_t declared_milli, measured_milli; /* as told, per device */
+    uint64_t speed_ppm;                      /* of its usual speed over the models it may use */
+};
+
+/* Models the job may use, at most `max`; returns how many. 0: it has no kind of work, or ended. */
+uint32_t pool_rates_of(const pool *p, uint64_t job_id, struct rate_view *ret_rates, uint32_t max);
 uint32_t pool_jobs_end(const pool *p);
 uint32_t pool_nodes_end(const pool *p);
 uint32_t pool_leases_end(const pool *p);

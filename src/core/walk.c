@@ -5,15 +5,17 @@
 static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct market) == 128, "walk the new field of market");
 static_assert(sizeof(struct offer) == 208, "walk the new field of offer");
+static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 264, "walk the new field of node");
 static_assert(sizeof(struct lease) == 168, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
 static_assert(sizeof(struct account) == 272, "walk the new field of account");
-static_assert(sizeof(struct job) == 352, "walk the new field of job");
+static_assert(sizeof(struct job) == 424, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
+static_assert(sizeof(struct work) == 16, "walk the new field of work");
+static_assert(sizeof(struct rate) == 32, "walk the new field of rate");
 static_assert(sizeof(struct history) == 32, "walk the new field of history");
 
 static void walk_account(struct walk *w, pool *p, struct account *a)
@@ -280,7 +282,8 @@ static void walk_job_terms(struct walk *w, struct job_terms *t)
     walk_u8(w, &t->gate);
     for (uint32_t i = 0; i < 2; i++) walk_u8(w, &t->reserved_bytes[i]);
     walk_u32(w, &t->reserved_word);
-    for (uint32_t i = 0; i < 2; i++) walk_u64(w, &t->reserved[i]);
+    walk_u64(w, &t->work_id);
+    walk_u64(w, &t->reserved);
 }
 
 static void walk_terms(struct walk *w, pool *p, struct terms *t)
@@ -343,6 +346,18 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->promised_count);
     walk_u32(w, &j->promise_late);
     walk_list(w, &j->promises, p->nodes_end);
+    walk_i64(w, &j->attained_us);
+    walk_i64(w, &j->attained_at_us);
+    walk_u32(w, &j->speed);
+    walk_slot(w, &j->rate_market, p->markets_end);
+    walk_i64(w, &j->rate_since_us);
+    walk_u64(w, &j->rate_step);
+    walk_u64(w, &j->match_barred);
+    walk_slot(w, &j->match_market, p->markets_end);
+    walk_u32(w, &j->match_leaves);
+    walk_u32(w, &j->match_listed);
+    if (j->match_listed >= MATCH_LIST_END) w->bad = true;
+    walk_link(w, &j->match_link, p->jobs_end);
     walk_list(w, &j->leases, p->leases_end);
     walk_link(w, &j->queue_link, p->jobs_end);
     walk_link(w, &j->interested_link, p->jobs_end);
@@ -374,6 +389,8 @@ static void walk_head(struct walk *w, pool *p)
     walk_end(w, &p->regions_end, models_max == 0 ? 0 : p->markets_end / models_max);
     walk_end(w, &p->terms_end, limits->terms_max + 1);
     walk_end(w, &p->accounts_end, p->accounts_max);
+    walk_end(w, &p->works_end, p->works_max);
+    walk_list(w, &p->works_told, p->works_end);
     walk_end(w, &p->node_count, p->node_slots);
     walk_u32(w, &p->starved);
     walk_u32(w, &p->improved);
@@ -388,25 +405,69 @@ static void walk_head(struct walk *w, pool *p)
     walk_list(w, &p->terms_unused, p->terms_end);
 }
 
-/* Who is to be planned: jobs by slot, shapes by slot behind jobs_max. Put back in the order of the
+static void walk_works(struct walk *w, pool *p)
+{
+    for (uint32_t i = 0; i < p->works_end; i++) {
+        walk_u64(w, &p->works[i].work_id);
+        walk_link(w, &p->works[i].told_link, p->works_end);
+        struct rate *row = &p->rates[(size_t)i * p->config.limits.models_max];
+        for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
+            walk_u64(w, &row[model].declared_micro);
+            walk_u64(w, &row[model].measured_micro);
+            walk_u32(w, &row[model].told);
+            walk_u32(w, &row[model].measured_count);
+        }
+    }
+}
+
+static void walk_sizes(struct walk *w, struct match_size *sizes)
+{
+    walk_u64(w, &sizes->ended);
+    if (sizes->ended == 0) return; /* as match_size_clear() left it */
+    walk_u64(w, &sizes->learn_next);
+    for (uint32_t i = 0; i < MATCH_SIZE_BUCKETS; i++) {
+        walk_u32(w, &sizes->count[i]);
+        walk_i64(w, &sizes->expected_s[i]);
+        if (sizes->expected_s[i] < 0) w->bad = true;
+    }
+}
+
+static void walk_matching(struct walk *w, pool *p)
+{
+    walk_u64(w, &p->supply_changes); /* who is barred is barred while it is this */
+    walk_i64(w, &p->match_round_us);
+    walk_i64(w, &p->match_restart_us);
+    walk_i64(w, &p->match_last_us);
+    walk_i64(w, &p->match_due_us);
+    walk_u32(w, &p->match_rounds);
+    walk_u32(w, &p->match_late);
+    for (uint32_t list = MATCH_WAITING; list < MATCH_LIST_END; list++)
+        for (uint32_t class = 0; class < JOB_CLASS_END; class ++)
+            walk_list(w, &p->matched[list][class], p->jobs_end);
+    walk_sizes(w, &p->match_size);
+}
+
+/* Who is to be planned: jobs by slot, shapes by slot behind jobs_max, classes behind. Put back in the order of the
  * heap's array, the array comes out the same. */
 static void walk_plans(struct walk *w, pool *p)
 {
     uint32_t count = p->plans.count, jobs_max = p->config.limits.jobs_max;
     walk_end(w, &count, p->plans.id_end);
     for (uint32_t i = 0; i < count && !w->bad; i++) {
-        uint32_t is_shape = 0, slot = 0;
+        uint32_t kind = 0, slot = 0; /* kind: 0 job, 1 shape, 2 class */
+        const uint32_t ends[] = {p->jobs_end, p->shapes_end, JOB_CLASS_END};
         int64_t key = 0;
         if (w->mode != WALK_READ) {
-            is_shape = p->plans.ids[i] >= jobs_max;
-            slot = p->plans.ids[i] - (is_shape ? jobs_max : 0);
+            kind = jobs_max == 0 ? 2 : p->plans.ids[i] / jobs_max;
+            if (kind > 2) kind = 2;
+            slot = p->plans.ids[i] - kind * jobs_max;
             key = p->plans.keys[p->plans.ids[i]];
         }
-        walk_u32(w, &is_shape);
-        walk_index(w, &slot, is_shape ? p->shapes_end : p->jobs_end);
+        walk_end(w, &kind, 2);
+        walk_index(w, &slot, ends[kind]);
         walk_i64(w, &key);
         if (w->mode == WALK_READ && !w->bad)
-            heap_set(&p->plans, is_shape ? jobs_max + slot : slot, key);
+            heap_set(&p->plans, kind * jobs_max + slot, key);
     }
 }
 
@@ -416,6 +477,8 @@ void walk_pool(struct walk *w, pool *p)
     if (w->bad) return; /* the counts below cannot be trusted */
     walk_catalog(w, p);
     walk_quotas(w, p);
+    walk_works(w, p);
+    walk_matching(w, p);
     for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);
     for (uint32_t i = 0; i < p->nodes_end; i++) walk_node(w, p, &p->nodes[i]);
     for (uint32_t i = 0; i < p->leases_end; i++) walk_lease(w, p, &p->leases[i]);

@@ -40,6 +40,21 @@ static void draw_pools(struct sim *s)
     }
 }
 
+/* Kinds of work; what runs faster on which model has nothing to do with NCU. */
+static void draw_rates(struct sim *s)
+{
+    for (uint32_t work = 0; work < SIM_WORKS_COUNT; work++)
+        for (uint32_t model = 0; model < s->model_count; model++) {
+            struct sim_random random = sim_random_fork(s->seed, 3500 + 100 * work + model);
+            struct pool_event *event = &s->rates[work * s->model_count + model];
+            event->kind = POOL_EVENT_RATE_TOLD;
+            event->u.rate_told.work_id = 1 + work;
+            event->u.rate_told.model = model;
+            event->u.rate_told.source = RATE_DECLARED;
+            event->u.rate_told.rate_micro = (uint64_t)sim_random_range(&random, 100000, 9000000);
+        }
+}
+
 static void draw_offer(struct sim *s, uint32_t index)
 {
     struct sim_random random = sim_random_fork(s->seed, 3200 + index);
@@ -122,6 +137,10 @@ static void draw_terms(struct sim *s, uint32_t index)
     job->terms.kind = POOL_EVENT_TERMS_DEFINED;
     job->terms.u.terms_defined.terms_id = terms_id;
     job->terms.u.terms_defined.terms.run_us = (int64_t)terms_id * 10 * SIM_MINUTE_US;
+    if (terms_id > SIM_WORKS_COUNT) return;
+    job->terms.u.terms_defined.terms.work_id = terms_id; /* and mostly a fixed number of devices */
+    if (sim_random_chance(&random, 800000))
+        job->submit.u.job_submitted.devices_max = job->submit.u.job_submitted.devices_min;
     job->submit.u.job_submitted.terms_id = terms_id;
 }
 
@@ -180,6 +199,7 @@ void sim_draw_world(struct sim *s)
     ASSERT(s->options.offers_count <= SIM_OFFERS_MAX);
     draw_models(s);
     draw_pools(s);
+    draw_rates(s);
     s->offer_count = (uint32_t)s->options.offers_count;
     for (uint32_t i = 0; i < s->offer_count; i++) draw_offer(s, i);
     s->job_count = (uint32_t)s->options.jobs_count;

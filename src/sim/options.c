@@ -50,6 +50,7 @@ static const struct knob_range ranges[] = {
     {"drain_mean_us", 5 * SIM_MINUTE_US, 60 * SIM_MINUTE_US},
     {"impossible_ppm", 50000, 300000},
     {"worker_stall_mean_us", 5 * SIM_MINUTE_US, 60 * SIM_MINUTE_US},
+    {"match_round_us", SIM_MINUTE_US, 10 * SIM_MINUTE_US},
 };
 
 int64_t *sim_options_knob(struct sim_options *options, const char *name)
@@ -73,6 +74,7 @@ static void draw_limits(struct sim_random *random, struct pool_limits *limits)
     limits->models_max = SIM_MODELS_MAX;
     limits->pools_max = SIM_POOLS_COUNT;
     limits->terms_max = tight ? 2 : 8;
+    limits->matched_max = tight ? 2 : 16;
 }
 
 static void draw_config(struct sim_random *random, struct sim_options *options)

@@ -377,7 +377,8 @@ static struct sim_options calm_options(void)
                                                .models_max = SIM_MODELS_MAX,
                                                .pools_max = SIM_POOLS_COUNT,
                                                .leases_max = 64,
-                                               .terms_max = 8};
+                                               .terms_max = 8,
+                                               .matched_max = 16};
     options.pool.incarnation = 1;
     return options;
 }

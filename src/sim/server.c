@@ -320,6 +320,11 @@ static void tell_definitions(struct sim *s)
 {
     for (uint32_t i = 0; i < s->model_count; i++) sim_server_tell(s, &s->models[i]);
     for (uint32_t i = 0; i < s->pool_count; i++) sim_server_tell(s, &s->pools[i]);
+    for (uint32_t i = 0; i < SIM_WORKS_COUNT * s->model_count; i++)
+        if (s->rates[i].kind != 0) sim_server_tell(s, &s->rates[i]);
+    sim_server_tell(
+        s, &(struct pool_event){.kind = POOL_EVENT_MATCHING_DEFINED,
+                                .u.matching_defined = {.round_us = s->options.match_round_us}});
     for (uint32_t i = 0; i < s->offer_count; i++) sim_cloud_tell_offer(s, i);
 }
 

@@ -24,6 +24,7 @@ enum {
     SIM_BUNDLE_MAX = 10, /* events of one agent report: itself and its workers */
     SIM_INBOX_MAX = 512, /* events of one commit */
     SIM_POOLS_COUNT = 2,
+    SIM_WORKS_COUNT = 3,
     SIM_KEY_SHIFT = 40, /* node keys are incarnation << 40 | number */
 };
 
@@ -165,6 +166,7 @@ struct sim {
     struct sim_server server;
     struct sim_shadow *shadow;
     struct pool_event models[SIM_MODELS_MAX], pools[SIM_POOLS_COUNT];
+    struct pool_event rates[SIM_WORKS_COUNT * SIM_MODELS_MAX]; /* of each model, by work */
     struct sim_offer offers[SIM_OFFERS_MAX];
     struct sim_job jobs[SIM_JOBS_MAX];
     uint32_t model_count, pool_count, offer_count, job_count;

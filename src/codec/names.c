@@ -35,7 +35,7 @@ WORDS(job_classes, JOB_CLASS_END, "P0", "P1", "P2", "P3");
 WORDS(command_kinds, POOL_COMMAND_KIND_END, NULL, "ensure_node", "release_node", "observe_node",
       "ensure_worker", "stop_worker");
 WORDS(decision_kinds, DECISION_KIND_END, NULL, "admit", "refuse", "wait", "buy", "place", "drain",
-      "release", "lost", "stop", "finish", "stall", "preempt");
+      "release", "lost", "stop", "finish", "stall", "preempt", "distrust");
 WORDS(entry_kinds, ENTRY_KIND_END, NULL, "job", "overhead", "idle", "adjustment");
 WORDS(job_states, JOB_STATE_END, NULL, "queued", "starting", "running", "done", "failed",
       "cancelled", "refused");

@@ -154,6 +154,8 @@ json_t *offer_view_json(const struct view_names *names, const struct offer_view 
     json_set_i64(object, "usd_micros_per_hour", view->usd_micros_per_hour, &failed);
     json_set_i64(object, "on_demand_usd_micros_per_hour", view->on_demand_usd_micros_per_hour,
                  &failed);
+    json_set_i64(object, "quoted_usd_micros_per_hour", view->quoted_usd_micros_per_hour, &failed);
+    json_set_u64(object, "risk_ppm", view->risk_ppm, &failed);
     json_set_i64(object, "refused_until_us", view->refused_until_us, &failed);
     return json_finish(object, failed);
 }

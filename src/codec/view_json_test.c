@@ -151,12 +151,15 @@ static void an_offer_and_a_pool_row(void **state)
                                      .device_count = 8,
                                      .stock_count = 5,
                                      .nodes_held = 1,
-                                     .refused_until_us = 6};
+                                     .refused_until_us = 6,
+                                     .quoted_usd_micros_per_hour = 1,
+                                     .risk_ppm = 7};
     expect(offer_view_json(&names, &offer),
            "{\"offer\":9,\"provider\":\"provider-3\",\"region\":\"region-2\",\"zone\":\"zone-4\","
            "\"model\":\"A10\",\"ncu_milli\":400,\"capacity\":\"on_demand\",\"devices\":8,"
            "\"stock\":5,\"nodes_held\":1,\"usd_micros_per_hour\":1,"
-           "\"on_demand_usd_micros_per_hour\":2,\"refused_until_us\":6}");
+           "\"on_demand_usd_micros_per_hour\":2,\"quoted_usd_micros_per_hour\":1,\"risk_ppm\":7,"
+           "\"refused_until_us\":6}");
     const struct config_pool pool_entry = {
         .name = "tier",
         .need = {.capability_mask = 1 | 2, .vram_min_mib = 24576},

@@ -121,6 +121,12 @@ static int64_t left_over(const pool *p, const struct node *n, int64_t amount)
     return rest;
 }
 
+int64_t ledger_usd_micros(const pool *p, uint32_t node)
+{
+    const struct node *n = &p->nodes[node];
+    return n->entered_usd_micros + (n->billing ? pending(p, n) : 0);
+}
+
 void ledger_settle(pool *p, uint32_t node, struct pool_output *out)
 {
     struct node *n = &p->nodes[node];

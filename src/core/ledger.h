@@ -14,6 +14,7 @@
 #include "core/state.h"
 
 void ledger_open(pool *p, uint32_t node, int64_t up_since_us); /* billing begins */
+int64_t ledger_usd_micros(const pool *p, uint32_t node); /* all it has cost so far, booked or not */
 void ledger_settle(pool *p, uint32_t node, struct pool_output *out);
 void ledger_close(pool *p, uint32_t node, struct pool_output *out);
 /* The provider's final word; -1 = it does not know. */

@@ -26,6 +26,7 @@
     X(AGENT_BEFORE_PROVIDER, "the agent joined before the provider said up")                       \
     X(AGENT_FOUND_LESS, "the machine has fewer devices than were bought")                          \
     X(BILL_ADJUSTED, "the provider's bill differs from what was counted")                          \
+    X(OFFER_DISTRUSTED, "a provider bills more than it quotes")                                    \
     X(SWAP_TO_SPOT, "guaranteed capacity is given back for spot")                                  \
     X(JOB_PREEMPTED, "a whole job gave its devices to one of a higher class")                      \
     X(JOB_REMATCHED, "a round of matching sent a job to another type of device, or to wait")       \

@@ -189,7 +189,8 @@ static uint32_t make(pool *p, const struct pool_event *event)
                         .model = event->u.offer_changed.model,
                         .capacity = event->u.offer_changed.capacity,
                         .device_count = event->u.offer_changed.device_count,
-                        .usd_micros_per_hour = event->u.offer_changed.usd_micros_per_hour};
+                        .usd_micros_per_hour = event->u.offer_changed.usd_micros_per_hour,
+                        .quoted_usd_micros_per_hour = event->u.offer_changed.usd_micros_per_hour};
     list_clear(&o->nodes);
     list_clear(&o->idle_nodes);
     list_clear(&o->shared_nodes);
@@ -207,9 +208,13 @@ static uint32_t share_ppm(int64_t price, int64_t on_demand)
     return share > UINT32_MAX ? UINT32_MAX : (uint32_t)share;
 }
 
-static void set_price(pool *p, uint32_t slot, int64_t price, int64_t on_demand)
+/* What it costs: what is quoted, unless bills have shown otherwise. */
+static void set_price(pool *p, uint32_t slot, int64_t quoted, int64_t on_demand)
 {
     struct offer *o = &p->offers[slot];
+    if (quoted != o->quoted_usd_micros_per_hour) o->billed_usd_micros_per_hour = 0;
+    o->quoted_usd_micros_per_hour = quoted;
+    int64_t price = o->billed_usd_micros_per_hour != 0 ? o->billed_usd_micros_per_hour : quoted;
     o->on_demand_usd_micros_per_hour = on_demand;
     o->share_ppm = share_ppm(price, on_demand);
     if (o->hot_ppm != 0 && o->share_ppm <= (uint64_t)o->hot_ppm * SWAP_GAIN_PPM / 1000000)
@@ -221,6 +226,13 @@ static void set_price(pool *p, uint32_t slot, int64_t price, int64_t on_demand)
     o->usd_micros_per_hour = price;
     offer_reprice(p, slot);
     node_price_moved(p, slot, rose);
+}
+
+void offer_distrust(pool *p, uint32_t slot, int64_t billed_usd_micros_per_hour)
+{
+    struct offer *o = &p->offers[slot];
+    o->billed_usd_micros_per_hour = billed_usd_micros_per_hour;
+    set_price(p, slot, o->quoted_usd_micros_per_hour, o->on_demand_usd_micros_per_hour);
 }
 
 /* Orders that the provider has not answered are not in the stock it tells. */

@@ -27,6 +27,8 @@ void offer_give_back(pool *p, uint32_t slot);
 void offer_refuse(pool *p, uint32_t slot, int64_t until_us);
 /* A quota is the provider's word about all it sells in the region, not about one offer. */
 void offer_refuse_quota(pool *p, uint32_t slot, int64_t until_us);
+/* It costs this, whatever is quoted, until something else is quoted (bill.h). */
+void offer_distrust(pool *p, uint32_t slot, int64_t billed_usd_micros_per_hour);
 void offer_improve(pool *p, uint32_t slot); /* new supply: wakes who waits for such devices */
 void region_improve(pool *p, uint32_t region_index, uint64_t models);
 void offer_list_idle(pool *p, uint32_t slot); /* after its idle nodes changed */

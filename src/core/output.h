@@ -44,8 +44,9 @@ enum decision_kind {
     DECISION_LOST,
     DECISION_STOP,
     DECISION_FINISH,
-    DECISION_STALL,   /* nothing is done by the core: the workers found out, and this keeps it */
-    DECISION_PREEMPT, /* devices are taken, or given up, for a job of a higher class */
+    DECISION_STALL,    /* nothing is done by the core: the workers found out, and this keeps it */
+    DECISION_PREEMPT,  /* devices are taken, or given up, for a job of a higher class */
+    DECISION_DISTRUST, /* an offer costs what it bills from now on, not what it quotes */
     DECISION_KIND_END,
 };
 
@@ -159,7 +160,9 @@ enum decision_kind {
                "fastest type")                                                                     \
     X(REMATCHED, "its devices go to jobs that gain more from them; it goes on where it runs at "   \
                  "%a of its usual speed")                                                          \
-    X(OUTMATCHED, "its devices go to jobs that gain more from them; it waits with its age")
+    X(OUTMATCHED, "its devices go to jobs that gain more from them; it waits with its age")        \
+    X(BILLED_ABOVE_QUOTE, "the provider bills $a/h and quotes $b/h: it counts as what it bills, "  \
+                          "until another price is quoted")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -85,6 +85,8 @@ struct offer {
     /* Risk (risk.h): when it last took a node, when that is weighed again (0 = not), and how long a
      * node takes from its order to its agent (0 = not known). */
     int64_t taken_us, weigh_us, changeover_us;
+    /* Of usd_micros_per_hour: as told, and as it is billed when that is more (bill.h; 0 = it is not). */
+    int64_t quoted_usd_micros_per_hour, billed_usd_micros_per_hour;
     struct meter meter; /* what a node held since the first sight would have cost, at metered_us */
     uint32_t provider, region_index, zone, model, capacity, device_count, hazard_ppm;
     uint32_t stock_count; /* nodes that could be had when last told, */
@@ -110,10 +112,11 @@ struct node {
     int64_t ask_us;        /* when the provider is asked (again) */
     int64_t deadline_us;   /* of the drain */
     int64_t idle_since_us, settled_us;
-    struct meter base;          /* the offer's meter when billing began */
-    int64_t entered_usd_micros; /* sum of its ledger entries */
-    uint32_t offer;             /* SLOT_NONE = adopted */
-    uint32_t state, phase;      /* state 0 = ended, remembered */
+    struct meter base;                          /* the offer's meter when billing began */
+    int64_t entered_usd_micros;                 /* sum of its ledger entries */
+    int64_t bill_from_us, bill_from_usd_micros; /* the bill is compared from here on (bill.h) */
+    uint32_t offer;                             /* SLOT_NONE = adopted */
+    uint32_t state, phase;                      /* state 0 = ended, remembered */
     uint32_t device_count, devices_free, drain_reason;
     uint32_t agent_joined, billing, release_sent, price_moved;
     uint32_t bill_closed; /* nothing can be added to its bill that we do not know: no adjustment */

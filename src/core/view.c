@@ -126,7 +126,9 @@ bool pool_offer_at(const pool *p, uint32_t index, struct offer_view *ret_view)
                             .device_count = o->device_count,
                             .stock_count = o->stock_count,
                             .nodes_held = o->nodes.count,
-                            .refused_until_us = o->refused_until_us};
+                            .refused_until_us = o->refused_until_us,
+                            .quoted_usd_micros_per_hour = o->quoted_usd_micros_per_hour,
+                            .risk_ppm = o->risk_ppm};
     return true;
 }
 

@@ -68,6 +68,8 @@ struct offer_view {
     int64_t usd_micros_per_hour, on_demand_usd_micros_per_hour;
     uint32_t provider, region, zone, model, capacity, device_count, stock_count, nodes_held;
     int64_t refused_until_us;
+    int64_t quoted_usd_micros_per_hour; /* less than it costs: its bills are higher (bill.h) */
+    uint32_t risk_ppm;                  /* surcharge when offers are compared (risk.h) */
 };
 
 struct pool_totals {

@@ -5,9 +5,9 @@
 static_assert(sizeof(struct model) == 16, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct offer) == 208, "walk the new field of offer");
+static_assert(sizeof(struct offer) == 224, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
-static_assert(sizeof(struct node) == 264, "walk the new field of node");
+static_assert(sizeof(struct node) == 280, "walk the new field of node");
 static_assert(sizeof(struct lease) == 168, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
@@ -131,6 +131,8 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_i64(w, &o->taken_us);
     walk_i64(w, &o->weigh_us);
     walk_i64(w, &o->changeover_us);
+    walk_i64(w, &o->quoted_usd_micros_per_hour);
+    walk_i64(w, &o->billed_usd_micros_per_hour);
     walk_meter(w, &o->meter);
     walk_u32(w, &o->provider);
     walk_index(w, &o->region_index, p->regions_end);
@@ -171,6 +173,8 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_i64(w, &n->settled_us);
     walk_meter(w, &n->base);
     walk_i64(w, &n->entered_usd_micros);
+    walk_i64(w, &n->bill_from_us);
+    walk_i64(w, &n->bill_from_usd_micros);
     walk_slot(w, &n->offer, p->offers_end);
     walk_u32(w, &n->state);
     walk_u32(w, &n->phase);

@@ -247,3 +247,19 @@ const struct sim_checker sim_check_ledger = {.name = "ledger",
                                              .on_entry = ledger_on_entry,
                                              .after_step = ledger_after_step,
                                              .at_end = ledger_at_end};
+
+/* Only who bills more than it quotes is distrusted; a price that rose and is not known yet looks the
+ * same from within. */
+static void bills_on_decision(struct sim *s, const struct pool_decision *d)
+{
+    if (d->kind != DECISION_DISTRUST) return;
+    for (uint32_t i = 0; i < s->offer_count; i++) {
+        const struct sim_offer *offer = &s->offers[i];
+        if (offer->id != d->offer_id || offer->overbill_ppm > 0) continue;
+        if (offer->usd_micros_per_hour <= d->b)
+            sim_fail(s, "bills", "offer %" PRIu64 " bills what it quotes and is distrusted",
+                     offer->id);
+    }
+}
+
+const struct sim_checker sim_check_bills = {.name = "bills", .on_decision = bills_on_decision};

@@ -24,7 +24,8 @@ static int64_t sim_cloud_bill(struct sim *s, uint32_t machine)
 {
     struct sim_machine *m = &s->machines[machine];
     if (m->phase == NODE_PHASE_UP) {
-        int64_t price = s->offers[m->offer].usd_micros_per_hour;
+        const struct sim_offer *o = &s->offers[m->offer];
+        int64_t price = o->usd_micros_per_hour + o->usd_micros_per_hour * o->overbill_ppm / PPM;
         m->billed_rest += price * (s->now_us - m->metered_us);
         m->billed_usd_micros += m->billed_rest / SIM_HOUR_US;
         m->billed_rest %= SIM_HOUR_US;

@@ -80,6 +80,8 @@ static void draw_offer(struct sim *s, uint32_t index)
     o->usd_micros_per_hour = o->base_usd_micros_per_hour;
     o->stock = (uint32_t)sim_random_range(&random, 1, 8);
     o->hazard_ppm = (uint32_t)sim_random_range(&random, 0, 500000);
+    if (sim_random_chance(&random, s->options.overbill_ppm))
+        o->overbill_ppm = (uint32_t)sim_random_range(&random, 100000, 1000000);
 }
 
 static void draw_impossible(struct sim_random *random, struct pool_event *submit)

@@ -69,6 +69,7 @@ struct sim_checker {
 };
 
 extern const struct sim_checker sim_check_budget, sim_check_ledger;     /* check_money.c */
+extern const struct sim_checker sim_check_bills;                        /* check_money.c */
 extern const struct sim_checker sim_check_ownership, sim_check_fencing; /* check_nodes.c */
 extern const struct sim_checker sim_check_stale;                        /* check_nodes.c */
 extern const struct sim_checker sim_check_forgotten, sim_check_bounds;  /* check_nodes.c */

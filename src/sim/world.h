@@ -61,7 +61,8 @@ struct sim_offer {
     uint32_t cloud, region, zone, model, capacity, device_count;
     int64_t on_demand_usd_micros_per_hour, base_usd_micros_per_hour, usd_micros_per_hour;
     int64_t jump_until_us, stockout_until_us;
-    uint32_t stock, held, hazard_ppm, reserved;
+    uint32_t stock, held, hazard_ppm;
+    uint32_t overbill_ppm; /* billed on top of the quoted price */
     struct sim_random random;
 };
 

@@ -1,0 +1,125 @@
+/* Bills against quotes: a provider that bills more than it says is found out within its first billed
+ * minute, and one that does not is never blamed, however late and rounded its answers are. */
+#include "core/testing.h"
+
+#include "core/bill.h"
+
+enum { H100 = 0 };
+static const struct test_offer lying = {1, 1, H100, CAPACITY_SPOT, 1, 10, 280000, 440000};
+static const struct test_offer steady = {2, 1, H100, CAPACITY_ON_DEMAND, 1, 10, 440000, 440000};
+#define MINUTE_US (60 * SECOND_US)
+
+static uint64_t open_with(struct bench *b, const struct test_offer *offers, uint32_t count)
+{
+    bench_open(b, NULL);
+    bench_model(b, H100, 1000, 80, 1);
+    for (uint32_t i = 0; i < count; i++) bench_offer(b, offers[i]);
+    bench_submit(b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    uint64_t key = bench_command(b, POOL_COMMAND_ENSURE_NODE, 0)->node_key;
+    bench_raise(b);
+    return key;
+}
+
+static void bill(struct bench *b, uint64_t key, int64_t usd_micros)
+{
+    bench_node_full(b, key, NODE_PHASE_UP, NODE_REASON_NONE, 0, usd_micros);
+}
+
+/* Quoted at $0.28, billed $0.49 while on-demand is $0.44: found out after a minute, and the job
+ * moves, as after a rise of the price above on-demand. */
+static void the_first_billed_minute_tells(void **state)
+{
+    struct bench b;
+    (void)state;
+    uint64_t key = open_with(&b, (struct test_offer[]){lying, steady}, 2);
+    bill(&b, key, 0);
+    bench_live(&b, MINUTE_US);
+    bill(&b, key, 490000 / 60);
+    const struct pool_decision *d =
+        bench_decision(&b, DECISION_DISTRUST, REASON_BILLED_ABOVE_QUOTE);
+    assert_non_null(d);
+    assert_int_equal(d->a, 489960); /* whole micro-dollars a minute */
+    assert_int_equal(d->b, lying.price);
+    assert_int_equal(d->offer_id, lying.id);
+    bench_tick(&b);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 1);
+    assert_int_equal(b.said[DECISION_BUY][REASON_FALLBACK] + b.said[DECISION_BUY][REASON_CHEAPEST],
+                     2);
+    bench_close(&b);
+}
+
+static void another_quote_is_believed_again(void **state)
+{
+    struct bench b;
+    (void)state;
+    uint64_t key = open_with(&b, (struct test_offer[]){lying}, 1);
+    bill(&b, key, 0);
+    bench_live(&b, MINUTE_US);
+    bill(&b, key, 490000 / 60);
+    struct offer_view view;
+    assert_true(pool_offer_at(b.p, 0, &view));
+    assert_int_equal(view.usd_micros_per_hour, 489960);
+    assert_int_equal(view.quoted_usd_micros_per_hour, lying.price);
+    bench_offer(&b, lying); /* the same again is no news */
+    assert_true(pool_offer_at(b.p, 0, &view));
+    assert_int_equal(view.usd_micros_per_hour, 489960);
+    struct test_offer other = lying;
+    other.price = 300000;
+    bench_offer(&b, other);
+    assert_true(pool_offer_at(b.p, 0, &view));
+    assert_int_equal(view.usd_micros_per_hour, other.price);
+    bench_close(&b);
+}
+
+/* Begun minutes billed in full, answers up to two minutes old, a meter read before a price rise is
+ * known: none of it is a lie. */
+static void honest_bills_are_never_blamed(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 200; seed++) {
+        struct bench b;
+        uint64_t key = open_with(&b, (struct test_offer[]){lying}, 1);
+        int64_t up_us = b.now_us;
+        uint32_t random = seed * 2654435761u;
+        for (uint32_t i = 0; i < 40; i++) {
+            random = random * 1664525u + 1013904223u;
+            bench_live(&b, (1 + random / 65536 % 90) * SECOND_US);
+            int64_t age_us = (random >> 8) % 120 * SECOND_US;
+            int64_t ran_us = b.now_us - up_us > age_us ? b.now_us - up_us - age_us : 0;
+            int64_t minutes = (ran_us + MINUTE_US - 1) / MINUTE_US;
+            bill(&b, key, minutes * lying.price / 60);
+        }
+        assert_int_equal(b.said[DECISION_DISTRUST][REASON_BILLED_ABOVE_QUOTE], 0);
+        bench_close(&b);
+    }
+}
+
+/* A price that changed in between explains anything: the comparison begins anew. */
+static void a_changed_price_begins_the_comparison_anew(void **state)
+{
+    struct bench b;
+    (void)state;
+    uint64_t key = open_with(&b, (struct test_offer[]){lying}, 1);
+    bill(&b, key, 0);
+    bench_live(&b, MINUTE_US);
+    struct test_offer dearer = lying;
+    dearer.price = 400000; /* it cost that for half a minute before we were told */
+    bench_offer(&b, dearer);
+    bill(&b, key, (280000 + 400000) / 2 / 60);
+    assert_int_equal(b.said[DECISION_DISTRUST][REASON_BILLED_ABOVE_QUOTE], 0);
+    bench_live(&b, 2 * MINUTE_US);
+    bill(&b, key, (280000 + 400000) / 2 / 60 + 2 * 400000 / 60);
+    assert_int_equal(b.said[DECISION_DISTRUST][REASON_BILLED_ABOVE_QUOTE], 0);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_billed_minute_tells),
+        cmocka_unit_test(another_quote_is_believed_again),
+        cmocka_unit_test(honest_bills_are_never_blamed),
+        cmocka_unit_test(a_changed_price_begins_the_comparison_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

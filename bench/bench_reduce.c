@@ -3,11 +3,12 @@
  *
  *     bench_reduce [--quick] [tcp|shm] [r2|r4] [4KB|64KB|1MB|16MB|64MB|256MB ...]
  *
- * Rounds of ours, OpenMPI (same transport) and Gloo (which has only TCP) alternate, so that noise
- * of the machine hits all; within a round our two forms alternate. An iteration begins with a
- * barrier of its own and lasts until the slowest rank has its result. Medians become rows of
- * out/bench.json; results are checked each time. 2 ranks are bound to a core each, as OpenMPI binds
- * its own; more are not.
+ * Short rounds of ours, OpenMPI (same transport) and Gloo (which has only TCP) alternate, so that
+ * noise of the machine hits all; within a round our two forms alternate. An iteration begins with a
+ * barrier of its own and lasts until the slowest rank has its result. What is compared is the
+ * median of the rounds' ratios, each of the medians of one round: times are medians of the rounds
+ * too, and their quotient may be another. Rows go to out/bench.json; results are checked each time.
+ * 2 ranks are bound to a core each, as OpenMPI binds its own; more are not.
  */
 #include "median.h"
 #include "reduce_rank.h"
@@ -26,22 +27,24 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 4, SAMPLES_MAX = 2048, SIZES = 6 };
+enum { RANKS_MAX = 4, SAMPLES_MAX = 256, SIZES = 6, ROUNDS = 9, ROUNDS_QUICK = 5 };
 
 static const struct size {
     uint64_t bytes;
-    uint32_t iterations, quick; /* of a round; of the only round of --quick */
+    uint32_t iterations; /* of a round */
     const char *name;
-} sizes[SIZES] = {{4 << 10, 300, 200, "4KB"}, {64 << 10, 100, 50, "64KB"},
-                  {1 << 20, 40, 40, "1MB"},   {16 << 20, 12, 12, "16MB"},
-                  {64 << 20, 4, 4, "64MB"},   {256 << 20, 2, 2, "256MB"}};
+} sizes[SIZES] = {{4 << 10, 100, "4KB"}, {64 << 10, 40, "64KB"}, {1 << 20, 20, "1MB"},
+                  {16 << 20, 6, "16MB"}, {64 << 20, 2, "64MB"},  {256 << 20, 2, "256MB"}};
 
 enum who { OURS_PLAIN, OURS_EXACT, OPENMPI, GLOO, WHO };
-static const char *const NAMES[WHO] = {"ours", "ours, exact", "OpenMPI", "Gloo"};
+static const char *const NAMES[WHO] = {"ours, plain float32", "ours, exact", "OpenMPI", "Gloo"};
 
+/* Of one round, and the medians of those before. */
 struct samples {
+    uint32_t rounds;
     uint32_t count[WHO][SIZES];
     double ms[WHO][SIZES][SAMPLES_MAX];
+    double median_ms[WHO][SIZES][ROUNDS]; /* 0: none */
 };
 
 /* Shared by the ranks of one round. */
@@ -53,7 +56,7 @@ struct meeting {
 };
 
 struct round {
-    bool quick, is_shm;
+    bool is_shm;
     uint32_t ranks;
     bool has_size[SIZES];
     struct meeting *meeting;
@@ -75,8 +78,7 @@ static int64_t now_ns(void)
 
 static uint32_t iterations(const struct round *round, uint32_t size)
 {
-    if (!round->has_size[size]) return 0;
-    return round->quick ? sizes[size].quick : sizes[size].iterations;
+    return round->has_size[size] ? sizes[size].iterations : 0;
 }
 
 /* All ranks, `phase` counts the meetings so far. */
@@ -269,42 +271,59 @@ static bool measure_gloo(const struct round *round, struct samples *samples)
     return read_peer(command, GLOO, samples);
 }
 
-static double median(struct samples *samples, enum who who, uint32_t size)
+/* The round is over: only its medians stay. */
+static void close_round(struct samples *samples)
 {
-    uint32_t count = samples->count[who][size];
-    return count == 0 ? 0 : median_of_doubles(samples->ms[who][size], count);
+    for (uint32_t who = 0; who < WHO; who++)
+        for (uint32_t size = 0; size < SIZES; size++) {
+            uint32_t count = samples->count[who][size];
+            samples->median_ms[who][size][samples->rounds] =
+                count == 0 ? 0 : median_of_doubles(samples->ms[who][size], count);
+            samples->count[who][size] = 0;
+        }
+    samples->rounds++;
 }
 
-static void print_row(const char *name, double value, const char *peer, double peer_value,
-                      uint32_t runs)
+/* Of all rounds. */
+static double median(const struct samples *samples, enum who who, uint32_t size)
 {
+    double round_ms[ROUNDS];
+    memcpy(round_ms, samples->median_ms[who][size], sizeof round_ms);
+    return median_of_doubles(round_ms, samples->rounds);
+}
+
+static void print_row(const char *name, const struct samples *samples, uint32_t size, enum who who,
+                      enum who peer)
+{
+    double ratio[ROUNDS];
+    for (uint32_t i = 0; i < samples->rounds; i++)
+        ratio[i] = samples->median_ms[who][size][i] / samples->median_ms[peer][size][i];
     printf("{\"name\": \"%s\", \"value\": %.4f, \"unit\": \"ms\", \"peer\": \"%s\", "
            "\"peer_value\": %.4f, \"ratio\": %.3f, \"better\": \"lower\", \"runs\": %u}\n",
-           name, value, peer, peer_value, value / peer_value, runs);
+           name, median(samples, who, size), NAMES[peer], median(samples, peer, size),
+           median_of_doubles(ratio, samples->rounds), samples->rounds);
     fflush(stdout);
 }
 
-static void print_size(const struct round *round, struct samples *samples, uint32_t size)
+static void print_size(const struct round *round, const struct samples *samples, uint32_t size)
 {
     char name[96];
     const char *via = round->is_shm ? "shm" : "tcp";
-    double ms[WHO];
-    for (uint32_t who = 0; who < WHO; who++) ms[who] = median(samples, (enum who)who, size);
-    enum who best = ms[GLOO] > 0 && (ms[OPENMPI] <= 0 || ms[GLOO] < ms[OPENMPI]) ? GLOO : OPENMPI;
-    uint32_t runs = samples->count[OURS_PLAIN][size];
-    if (ms[best] > 0) {
+    double mpi_ms = median(samples, OPENMPI, size), gloo_ms = median(samples, GLOO, size);
+    enum who best = gloo_ms > 0 && (mpi_ms <= 0 || gloo_ms < mpi_ms) ? GLOO : OPENMPI;
+    bool has_peer = mpi_ms > 0 || gloo_ms > 0;
+    if (has_peer) {
         snprintf(name, sizeof name, "reduce_%s.%s.%s.r%u.vs_best", size == 0 ? "latency" : "plain",
                  via, sizes[size].name, round->ranks);
-        print_row(name, ms[OURS_PLAIN], NAMES[best], ms[best], runs);
+        print_row(name, samples, size, OURS_PLAIN, best);
     }
-    if (ms[OURS_EXACT] <= 0) return;
     snprintf(name, sizeof name, "reduce_exact.%s.%s.r%u.vs_plain", via, sizes[size].name,
              round->ranks);
-    print_row(name, ms[OURS_EXACT], "ours, plain float32", ms[OURS_PLAIN], runs);
-    if (size > 0 || ms[best] <= 0) return;
+    print_row(name, samples, size, OURS_EXACT, OURS_PLAIN);
+    if (size > 0 || !has_peer) return;
     snprintf(name, sizeof name, "reduce_latency_exact.%s.%s.r%u.vs_best", via, sizes[size].name,
              round->ranks);
-    print_row(name, ms[OURS_EXACT], NAMES[best], ms[best], runs);
+    print_row(name, samples, size, OURS_EXACT, best);
 }
 
 static void measure(struct round *round, uint32_t rounds)
@@ -316,6 +335,7 @@ static void measure(struct round *round, uint32_t rounds)
         measure_ours(round, &samples);
         mpi = measure_mpi(round, &samples);
         gloo = measure_gloo(round, &samples);
+        close_round(&samples);
     }
     if (!mpi) fprintf(stderr, "no OpenMPI here: not compared with it\n");
     if (!gloo) fprintf(stderr, "no Gloo here: not compared with it\n");
@@ -350,7 +370,8 @@ int main(int argc, char **argv)
     const char *slash = strrchr(argv[0], '/');
     snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - argv[0]),
              slash == NULL ? "." : argv[0]);
-    struct round round = {.quick = argc > 1 && strcmp(argv[1], "--quick") == 0, .folder = folder};
+    bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    struct round round = {.folder = folder};
     choose_sizes(&round, argc, argv);
     round.meeting = mmap(NULL, sizeof *round.meeting, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -360,7 +381,7 @@ int main(int argc, char **argv)
             round.is_shm = is_shm == 1;
             if (wanted(argc, argv, is_shm == 1 ? "shm" : "tcp", is_shm == 1 ? "tcp" : "shm") &&
                 wanted(argc, argv, round.ranks == 2 ? "r2" : "r4", round.ranks == 2 ? "r4" : "r2"))
-                measure(&round, round.quick ? 1 : 3);
+                measure(&round, quick ? ROUNDS_QUICK : ROUNDS);
         }
     return 0;
 }

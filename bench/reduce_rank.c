@@ -103,9 +103,11 @@ void reduce_begin(struct reduce_rank *rank)
 void reduce_run(struct reduce_rank *rank)
 {
     for (;;) {
+        /* A step that moves nothing has nothing left that others still need, if no link was full
+         * before it (it may have room a moment later) and none refused a message in it. */
+        bool was_idle = flow_is_idle(rank->flow);
         if (flow_step(rank->flow)) continue;
-        /* What others still need of it was taken too, once a step moves nothing. */
-        if (exchange_is_done(&rank->x) && flow_is_idle(rank->flow)) return;
+        if (was_idle && exchange_is_done(&rank->x) && flow_is_idle(rank->flow)) return;
         if (rank->x.broken || flow_has_lost(rank->flow)) die("the exchange broke");
         flow_wait(rank->flow, 1000);
     }

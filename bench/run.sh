@@ -38,6 +38,7 @@ measure start build/bench/bench_start
 measure quant build/bench/bench_quant
 measure reduce build/bench/bench_reduce
 measure member build/bench/bench_member
+measure join build/bench/bench_join
 measure goodput build/bench/bench_goodput
 measure shard build/bench/bench_shard
 measure ckpt build/bench/bench_ckpt

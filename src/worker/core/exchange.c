@@ -80,13 +80,30 @@ static void add_pieces(struct exchange *x, uint32_t first, uint32_t end)
     }
 }
 
+bool exchange_watches(const struct exchange *x, uint32_t member)
+{
+    return (x->watchers >> member & 1) != 0;
+}
+
+/* Equal chunks for all but the watchers. */
+static void cut_equally(struct exchange *x, uint32_t member)
+{
+    uint32_t before = 0, workers = 0;
+    for (uint32_t i = 0; i < x->member_count; i++) {
+        workers += !exchange_watches(x, i);
+        before += i < member && !exchange_watches(x, i);
+    }
+    if (exchange_watches(x, member)) return;
+    add_pieces(x, layout_part(x->layout, before, workers),
+               layout_part(x->layout, before + 1, workers));
+}
+
 static void cut_chunk(struct exchange *x, uint32_t member)
 {
     uint32_t blocks = x->layout->block_count;
     x->chunk[member].piece = x->piece_count;
     if (x->map == NULL) {
-        add_pieces(x, layout_part(x->layout, member, x->member_count),
-                   layout_part(x->layout, member + 1, x->member_count));
+        cut_equally(x, member);
     } else {
         uint32_t first = shard_next_owned(x->map, blocks, member, 0);
         while (first < blocks) {
@@ -105,10 +122,11 @@ static void cut_chunk(struct exchange *x, uint32_t member)
 static uint32_t relay_of(const struct exchange *x, uint32_t chunk, uint32_t member)
 {
     uint32_t size = 0, relay = member;
-    for (uint32_t i = 0; i < x->member_count; i++) size += x->zone[i] == x->zone[member];
+    for (uint32_t i = 0; i < x->member_count; i++)
+        size += x->zone[i] == x->zone[member] && !exchange_watches(x, i);
     uint32_t wanted = chunk % size;
     for (uint32_t i = 0; i < x->member_count; i++)
-        if (x->zone[i] == x->zone[member] && wanted-- == 0) relay = i;
+        if (x->zone[i] == x->zone[member] && !exchange_watches(x, i) && wanted-- == 0) relay = i;
     return relay;
 }
 
@@ -117,7 +135,7 @@ static void plant_tree(struct exchange *x, uint32_t chunk)
     uint64_t one = 1;
     for (uint32_t i = 0; i < x->member_count; i++) {
         uint32_t parent = chunk;
-        if (i == chunk)
+        if (i == chunk || exchange_watches(x, i))
             parent = GROUP_NOBODY;
         else if (x->zone != NULL && x->zone[i] != x->zone[chunk] && relay_of(x, chunk, i) != i)
             parent = relay_of(x, chunk, i);
@@ -126,9 +144,10 @@ static void plant_tree(struct exchange *x, uint32_t chunk)
         if (x->chunk[chunk].piece == x->chunk[chunk].piece_end) continue;
         if (parent == x->me) x->partners |= one << i;
         if (i == x->me && parent != GROUP_NOBODY) x->partners |= one << parent;
-        /* With a map the owner tells everybody itself. */
-        if (x->map != NULL && x->me == chunk && i != chunk) x->partners |= one << i;
-        if (x->map != NULL && i == x->me && i != chunk) x->partners |= one << chunk;
+        /* With a map the owner tells everybody itself, and watchers in any case. */
+        bool direct = i != chunk && (x->map != NULL || exchange_watches(x, i));
+        if (direct && x->me == chunk) x->partners |= one << i;
+        if (direct && x->me == i) x->partners |= one << chunk;
     }
 }
 
@@ -138,6 +157,7 @@ void exchange_begin(struct exchange *x, const struct wire_tag *tag, uint32_t mem
     ASSERT(member_count > 0);
     ASSERT(member_count <= GROUP_MEMBERS_MAX);
     ASSERT(me < member_count);
+    ASSERT(members_in(x->watchers) < member_count);
     x->tag = *tag;
     x->member_count = member_count;
     x->me = me;

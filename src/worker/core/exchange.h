@@ -23,6 +23,8 @@
  * Shards     With a map the means go only to the mirror of their block; the others get the next
  *            scales and sums of squares, and the mean loss. exchange_is_done() then says: all means
  *            of blocks that I own or mirror are here. What becomes of them is up to member_shard.h.
+ * Watchers   Members that get all that comes out and put nothing in: no slots, no chunk, and no place in
+ *            the trees. Owners send them the means directly.
  * Rule       Each part says which slots it holds. A chunk is finalised only when the sets of all
  *            parts are known to be disjoint and to cover every slot: a slot cannot be missing from
  *            or twice in a mean. If they do not, the exchange is broken.
@@ -92,6 +94,7 @@ struct exchange {
     /* Set before exchange_begin(), and unchanged until the next one. */
     const struct shard_map *map; /* see Shards; NULL: equal chunks, means to all */
     const uint8_t *zone;         /* [members] equal numbers: near; NULL: all are near */
+    uint64_t watchers;           /* bit = member */
 
     struct wire_tag tag;
     uint32_t member_count, me, pieces_left;
@@ -147,6 +150,7 @@ bool exchange_owns(const struct exchange *x, uint32_t member);
  * before exchange_begin(). */
 void exchange_missing(const struct exchange *x, uint64_t *ret_parts, uint64_t *ret_means);
 bool exchange_awaits_part(const struct exchange *x, uint32_t from); /* one of it is not all here */
+bool exchange_watches(const struct exchange *x, uint32_t member);
 /* Does data go to this member, or come from it? */
 bool exchange_meets(const struct exchange *x, uint32_t member);
 /* Do the sums of own chunk hold each slot once? For tests; true where nothing is owned. */

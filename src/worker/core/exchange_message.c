@@ -186,7 +186,7 @@ static bool gets_means(const struct exchange *x, uint32_t to, uint32_t block)
 static uint32_t out_parent(const struct exchange *x, uint32_t chunk, uint32_t member)
 {
     if (member == chunk) return GROUP_NOBODY;
-    return x->map != NULL ? chunk : x->parent[chunk][member];
+    return x->map != NULL || exchange_watches(x, member) ? chunk : x->parent[chunk][member];
 }
 
 static bool take_mean(struct exchange *x, uint32_t from, const struct header *header,

@@ -44,6 +44,7 @@ struct world {
     uint8_t owner[SLOTS], zone[MEMBERS_MAX];
     struct shard_map map;
     bool has_map, is_plain;
+    uint64_t watchers;
 
     struct exchange x[MEMBERS_MAX];
     void *memory[MEMBERS_MAX];
@@ -89,6 +90,7 @@ static void init_member(uint32_t member)
     exchange_init(&w.x[member], &setup);
     w.x[member].zone = w.zone;
     w.x[member].map = w.has_map ? &w.map : NULL;
+    w.x[member].watchers = w.watchers;
 }
 
 /* Sizes over many magnitudes; some blocks zero; now and then NaN, Inf and giants. */
@@ -133,7 +135,9 @@ static void add_own(uint32_t member)
 static void expect(void)
 {
     struct shard_map *no_map = NULL;
+    uint64_t watchers = w.watchers;
     uint8_t owner[SLOTS];
+    w.watchers = 0;
     memcpy(owner, w.owner, sizeof owner);
     memset(w.owner, 0, sizeof w.owner);
     init_member(0);
@@ -147,6 +151,7 @@ static void expect(void)
     memcpy(w.next, w.x[0].next_scale, sizeof w.next);
     w.norm = exchange_norm_squared(&w.x[0]);
     memcpy(w.owner, owner, sizeof owner);
+    w.watchers = watchers;
 }
 
 static void set_up(uint64_t seed, uint32_t members, uint32_t zones, bool wild)
@@ -161,6 +166,8 @@ static void set_up(uint64_t seed, uint32_t members, uint32_t zones, bool wild)
     for (uint32_t i = 0; i < members; i++) w.zone[i] = (uint8_t)below(zones);
     for (uint32_t s = 0; s < w.slots; s++) w.owner[s] = (uint8_t)below(members);
     if (seed % 4 == 0) memset(w.owner, (int)(members - 1), sizeof w.owner); /* others hold none */
+    for (uint32_t s = 0; s < w.slots; s++)
+        while ((w.watchers >> w.owner[s] & 1) != 0) w.owner[s] = (uint8_t)below(members);
     draw_gradients(wild);
     expect();
     for (uint32_t i = 0; i < members; i++) {
@@ -280,6 +287,24 @@ static void any_schedule_gives_the_bits_of_one_worker(void **state)
         check_results();
     }
     w.has_map = false;
+}
+
+/* As a joiner is while the state comes in: it has slots of nobody, owns nothing, and merges nothing. */
+static void watchers_get_the_means_and_give_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        uint32_t members = 2 + (uint32_t)(seed * 5 % (MEMBERS_MAX - 1));
+        random_state = seed;
+        for (uint32_t i = 0; i + 1 < members; i++) /* the last one works */
+            if (below(3) == 0) w.watchers |= UINT64_C(1) << i;
+        set_up(seed, members, 1 + (uint32_t)(seed % 4), seed % 2 == 0);
+        run();
+        check_results();
+        for (uint32_t i = 0; i < members; i++)
+            assert_false(exchange_watches(&w.x[i], i) && exchange_owns(&w.x[i], i));
+        w.watchers = 0;
+    }
 }
 
 /* Two zones of four: direct, each part and each mean would cross four times as often. */
@@ -496,6 +521,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_schedule_gives_the_bits_of_one_worker),
+        cmocka_unit_test(watchers_get_the_means_and_give_nothing),
         cmocka_unit_test(a_chunk_crosses_between_zones_once_each_way),
         cmocka_unit_test(a_damaged_part_names_its_sender),
         cmocka_unit_test(slots_twice_or_missing_break_the_exchange),

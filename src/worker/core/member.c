@@ -86,12 +86,75 @@ void member_check(const struct member *m)
     if (m->committing) ASSERT(m->commit.step == m->self.position);
 }
 
+static bool has_state_of(const struct wire_status *status, const struct wire_turn *turn)
+{
+    return status->has_state && status->era == turn->era && status->position >= turn->position;
+}
+
+bool member_is_there(const struct member *m, uint32_t index)
+{
+    const struct wire_status *status = member_status_of(m, m->turn.member[index]);
+    return status != NULL && has_state_of(status, &m->turn);
+}
+
+bool member_waits_for_watchers(const struct member *m)
+{
+    for (uint32_t i = 0; i < m->turn.member_count; i++)
+        if (wire_turn_watches(&m->turn, i) && !member_is_there(m, i)) return true;
+    return false;
+}
+
+/* The state is cut into a stripe for each source: its number and how many there are. */
+static uint32_t stripe_of(const struct wire_turn *turn, uint32_t index, uint32_t *ret_count)
+{
+    uint32_t stripe = 0;
+    *ret_count = 0;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        if (turn->source[i] != GROUP_NOBODY) continue;
+        stripe += i < index;
+        ++*ret_count;
+    }
+    return stripe;
+}
+
+static void begin_exchange(struct member *m)
+{
+    m->exchange.zone = m->turn.zone;
+    m->exchange.watchers = 0;
+    for (uint32_t i = 0; i < m->turn.member_count; i++)
+        if (wire_turn_watches(&m->turn, i)) m->exchange.watchers |= UINT64_C(1) << i;
+    m->sums_told = false;
+    exchange_begin(&m->exchange, &m->turn.tag, m->turn.member_count, m->me);
+}
+
+/* Means may come from now on: nothing of this member is waited for. */
+static void begin_watch(struct member *m)
+{
+    uint32_t speaker = index_of(&m->turn, m->speaker);
+    if (speaker != GROUP_NOBODY && wire_turn_watches(&m->turn, speaker)) member_repeat_log(m, 1);
+    m->watching = !has_state_of(&m->self, &m->turn) || !member_shard_stands(m);
+    if (member_is_sharded(m) && !member_shard_begin_watch(m)) {
+        m->self.broken = m->turn.tag;
+        return;
+    }
+    member_void_sums(m);
+    begin_exchange(m);
+    m->sums_told = true;
+    exchange_ready(&m->exchange, &m->done);
+    m->fetch_wanted = m->watching;
+}
+
 static void begin_compute(struct member *m)
 {
     member_save_count_losses(m, &m->turn);
     m->last_compute = m->turn;
     if (m->turn.generation > m->generation_max) m->generation_max = m->turn.generation;
     m->self.generation = m->generation_max;
+    if (wire_turn_has_base(&m->turn)) m->shards.cut = m->shards.offered;
+    if (m->me != GROUP_NOBODY && wire_turn_watches(&m->turn, m->me)) {
+        begin_watch(m);
+        return;
+    }
     bool here = m->me != GROUP_NOBODY && m->self.has_state && !m->committing &&
                 m->self.position == m->turn.position;
     if (!here) return; /* the leader learns it from our status */
@@ -101,9 +164,7 @@ static void begin_compute(struct member *m)
     bool partial_is_ours = !m->slot_is_partial || slot_set_has(&m->mine, m->slot);
     if (!slot_set_is_within(&m->done, &m->mine) || !partial_is_ours) member_void_sums(m);
     if (!slot_set_is_within(&m->mine, &m->done)) m->self.ready = (struct wire_tag){0};
-    m->exchange.zone = m->turn.zone;
-    m->sums_told = false;
-    exchange_begin(&m->exchange, &m->turn.tag, m->turn.member_count, m->me);
+    begin_exchange(m);
 }
 
 static void begin_sync(struct member *m)
@@ -132,7 +193,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     if (turn->tag.turn > m->turn_max) m->turn_max = turn->tag.turn;
     m->me = index_of(turn, m->config.id);
     m->mine = (struct slot_set){0};
-    m->fetch_wanted = m->in.active = false;
+    m->fetch_wanted = m->in.active = m->watching = false;
     member_shard_accept(m);
     for (uint32_t i = 0; i < m->peer_count; i++) {
         m->peer[i].out.active = false;
@@ -178,7 +239,26 @@ static bool computes_now(const struct member *m)
 {
     bool ready = m->turn.tag.turn != 0 && wire_tag_compare(&m->self.ready, &m->turn.tag) == 0;
     return m->exchange.begun && !m->committing && !ready && m->turn.kind == TURN_COMPUTE &&
-           m->self.position == m->turn.position;
+           !m->watching && m->self.position == m->turn.position;
+}
+
+/* Its memory is free to be written over: by the state, and by means before that. */
+static bool may_receive(const struct member *m)
+{
+    return m->parked && !m->committing && m->saves.copying == 0;
+}
+
+static void ask_for_state(struct member *m)
+{
+    uint32_t count;
+    m->fetch_wanted = false;
+    (void)stripe_of(&m->turn, 0, &count);
+    transfer_receive(&m->in, &m->config.state, count);
+    for (uint32_t i = 0; i < m->turn.member_count; i++) {
+        struct member_peer *source = member_find(m, m->turn.member[i]);
+        /* Who is not there is asked when it comes; if it is gone the leader sees it too. */
+        if (m->turn.source[i] == GROUP_NOBODY && source != NULL) source->fetch_due = true;
+    }
 }
 
 static void advance(struct member *m)
@@ -192,19 +272,15 @@ static void advance(struct member *m)
             m->sums_told = true;
             exchange_ready(&m->exchange, &m->done); /* what the sums hold, not what was asked */
         }
-        if (exchange_is_done(&m->exchange) && !m->exchange.broken) conclude(m);
+        bool done = exchange_is_done(&m->exchange) && !m->exchange.broken;
+        if (done && (member_is_sharded(m) || !member_waits_for_watchers(m))) conclude(m);
         if (m->exchange.broken && wire_tag_compare(&m->self.broken, &m->turn.tag) != 0) {
             m->self.broken = m->turn.tag;
             member_tell_all(m);
         }
     }
     member_shard_advance(m);
-    if (m->fetch_wanted && m->parked && !m->committing && m->saves.copying == 0) {
-        m->fetch_wanted = false;
-        transfer_receive(&m->in);
-        struct member_peer *source = member_find(m, m->turn.member[m->turn.source[m->me]]);
-        if (source != NULL) source->fetch_due = true; /* else it is gone, the leader sees it too */
-    }
+    if (m->fetch_wanted && may_receive(m)) ask_for_state(m);
 }
 
 static void speak(struct member *m)
@@ -228,11 +304,19 @@ static bool offer_is_good(const struct member *m)
     return status != NULL && wire_tag_compare(&status->turn, &m->offered.tag) == 0;
 }
 
+/* A watcher takes its turn when means may come: nobody sends to one that has not taken it. */
+static bool may_take_offer(const struct member *m)
+{
+    uint32_t index = index_of(&m->offered, m->config.id);
+    return index == GROUP_NOBODY || !wire_turn_watches(&m->offered, index) || may_receive(m);
+}
+
 /* After every event: take what became possible, then lead if it is ours to lead. */
 void member_settle(struct member *m)
 {
     if (!m->started || m->exit != 0) return;
-    if (wire_tag_compare(&m->offered.tag, &m->turn.tag) > 0 && offer_is_good(m))
+    if (wire_tag_compare(&m->offered.tag, &m->turn.tag) > 0 && offer_is_good(m) &&
+        may_take_offer(m))
         accept_turn(m, &m->offered);
     advance(m);
     speak(m);
@@ -241,7 +325,7 @@ void member_settle(struct member *m)
     struct wire_cut cut;
     /* One turn may be over at once: a cut that moves nothing, say. */
     for (int turns = 0; turns < 3 && m->exit == 0 && member_plan(m, &turn, &cut); turns++) {
-        if (turn.kind == TURN_RECUT) m->shards.offered = cut;
+        if (turn.kind == TURN_RECUT || wire_turn_has_base(&turn)) m->shards.offered = cut;
         accept_turn(m, &turn);
         for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].turn_due = true;
         advance(m);
@@ -314,10 +398,12 @@ static void meet_again(struct member *m, struct member_peer *peer, const struct 
 {
     uint32_t index = index_of(&m->turn, peer->id);
     if (index == GROUP_NOBODY || m->me == GROUP_NOBODY) return;
-    if (m->turn.kind == TURN_SYNC && m->in.active && m->turn.source[m->me] == index) {
-        transfer_receive(&m->in);
-        peer->fetch_due = true;
-    } else if (wire_tag_compare(lost_in, &m->turn.tag) == 0) {
+    bool lost = wire_tag_compare(lost_in, &m->turn.tag) == 0;
+    bool source = m->in.active && m->turn.source[index] == GROUP_NOBODY;
+    if (source && (m->turn.kind == TURN_SYNC || !lost)) {
+        uint32_t count, stripe = stripe_of(&m->turn, index, &count);
+        peer->fetch_due = transfer_repeat(&m->in, &m->config.state, stripe, count);
+    } else if (lost) {
         m->self.broken = m->turn.tag;
         member_tell_all(m);
     }
@@ -396,7 +482,7 @@ static bool take_turn(struct member *m, const struct member_peer *peer, const ui
     /* One place is enough: who really leads repeats its turn, and goes before the others. */
     if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0) {
         m->offered = turn;
-        if (turn.kind == TURN_RECUT) m->shards.offered = cut;
+        if (turn.kind == TURN_RECUT || wire_turn_has_base(&turn)) m->shards.offered = cut;
     }
     return true;
 }
@@ -407,10 +493,12 @@ static bool take_fetch(struct member *m, struct member_peer *peer, const uint8_t
     struct wire_cursor cursor = wire_reader(bytes, count);
     struct wire_tag tag = wire_read_tag(&cursor);
     if (cursor.failed || cursor.at != cursor.end) return false;
-    if (wire_tag_compare(&tag, &m->turn.tag) != 0 || m->turn.kind != TURN_SYNC) return true;
-    uint32_t index = index_of(&m->turn, peer->id);
-    if (index == GROUP_NOBODY || m->turn.source[index] != m->me) return false;
-    transfer_send(&peer->out);
+    if (wire_tag_compare(&tag, &m->turn.tag) != 0) return true;
+    uint32_t index = index_of(&m->turn, peer->id), stripes;
+    if (index == GROUP_NOBODY || m->turn.source[index] == GROUP_NOBODY) return false;
+    if (m->me == GROUP_NOBODY || m->turn.source[m->me] != GROUP_NOBODY) return false;
+    uint32_t stripe = stripe_of(&m->turn, m->me, &stripes);
+    transfer_send(&peer->out, &m->config.state, stripe, stripes);
     data_is_due(m, peer);
     member_repeat_log(m, 1); /* perhaps only we saw this step end, and the target outlives us */
     return true;
@@ -420,8 +508,10 @@ static bool take_state(struct member *m, const struct member_peer *peer, const s
                        const uint8_t *header, const uint8_t *payload, size_t count)
 {
     if (wire_tag_compare(tag, &m->turn.tag) != 0 || !m->in.active) return true;
-    if (m->turn.member[m->turn.source[m->me]] != peer->id) return false;
-    switch (transfer_take(&m->in, &m->config.state, header, payload, count)) {
+    uint32_t from = index_of(&m->turn, peer->id), stripes;
+    if (from == GROUP_NOBODY || m->turn.source[from] != GROUP_NOBODY) return false;
+    uint32_t stripe = stripe_of(&m->turn, from, &stripes);
+    switch (transfer_take(&m->in, stripe, &m->config.state, header, payload, count)) {
     case TRANSFER_BAD: return false;
     case TRANSFER_MORE: return true;
     case TRANSFER_DONE: break;
@@ -433,8 +523,10 @@ static bool take_state(struct member *m, const struct member_peer *peer, const s
     m->self.fell_at = m->turn.fell_at;
     m->self.fell_base = m->turn.fell_base;
     m->self.position = m->turn.position;
-    m->self.moved_by = m->turn.tag;
+    m->self.moved_by = m->watching ? (struct wire_tag){0} : m->turn.tag; /* its step is to come */
     member_void_sums(m);
+    if (m->watching) member_shard_adopt(m);
+    m->watching = false;
     member_tell_all(m);
     return true;
 }

@@ -15,6 +15,11 @@
  *            running while all its members are connected and none has moved by another turn. When
  *            it is complete or broken, the leader gives the next one.
  *            With sharded moments also RECUT and SEAL, see member_shard.h.
+ * Watchers   Those behind need not hold a step up: a COMPUTE may have members that have no slots and
+ *            get the state of its position from the others while those compute, and the means as
+ *            everybody does. A watcher that has both applies, and is one of the group at the next
+ *            boundary. Weights stay as they are until all watchers have them: only what is left
+ *            of the transfer when the sums are done is waited for.
  * Redo       When a member dies, survivors keep their sums; only slots it owned get new owners
  *            (attempt + 1). If some had moved on already, those behind fetch the state from them.
  * Founding   Nobody reachable has state: the lowest id of a gang large enough loads it.
@@ -153,6 +158,7 @@ struct member {
     uint32_t me;                   /* index in turn, or GROUP_NOBODY */
     bool parked;                   /* the computing thread waits for us */
     bool founding, committing, fetch_wanted;
+    bool watching;         /* in a turn that it watches: the state is not here yet */
     enum member_want exit; /* 0 or MEMBER_WANT_EXIT_* */
 
     struct slot_set done, mine; /* slots in own sums; slots to compute */
@@ -269,8 +275,11 @@ void member_shard_written(struct member *m, const struct wire_tag *tag, bool ok,
                           uint64_t checksum);
 void member_manifest_done(struct member *m, const struct wire_tag *tag);
 
-/* For member.c and member_work.c alone. */
+/* For member*.c alone. */
 void member_settle(struct member *m);
+/* Has this member of the turn in force the state of its position, or more? */
+bool member_is_there(const struct member *m, uint32_t index);
+bool member_waits_for_watchers(const struct member *m);
 struct member_peer *member_find(struct member *m, uint64_t id); /* NULL: never seen */
 const struct member_peer *member_peer_of(const struct member *m, uint64_t id);
 void member_repeat_log(struct member *m, uint64_t count);

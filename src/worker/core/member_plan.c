@@ -179,6 +179,7 @@ static bool compute_is_over(const struct member *m)
         const struct wire_status *status = member_status_of(m, turn->member[i]);
         if (status == NULL || same_tag(&status->broken, &turn->tag)) return true;
         if (is_out(m, turn->member[i])) return true;
+        if (wire_turn_watches(turn, i) && !member_is_there(m, i)) continue;
         if (!status->has_state || status->position < turn->position) return true;
         bool taken = same_tag(&status->turn, &turn->tag);
         if (taken && !same_tag(&status->base, &turn->base)) return true;
@@ -297,22 +298,51 @@ static uint8_t index_of(const struct wire_turn *turn, uint64_t id)
     return GROUP_NOBODY;
 }
 
+/* Those who get slots, and their speeds. Returns how many. */
+static uint32_t choose_workers(const struct member *m, const struct wire_turn *turn,
+                               uint8_t *ret_worker, uint32_t *ret_slot_us)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        if (wire_turn_watches(turn, i)) continue;
+        ret_worker[count] = (uint8_t)i;
+        ret_slot_us[count++] = member_status_of(m, turn->member[i])->slot_us;
+    }
+    return count;
+}
+
+/* From indexes into the workers to those into the members, and back; what is not there: nobody. */
+static void name_members(uint8_t *owner, uint32_t slots, const uint8_t *worker)
+{
+    for (uint32_t slot = 0; slot < slots; slot++) owner[slot] = worker[owner[slot]];
+}
+
+static uint8_t worker_of(const uint8_t *worker, uint32_t count, uint8_t member)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (worker[i] == member) return (uint8_t)i;
+    return GROUP_NOBODY;
+}
+
 static void choose_owners(struct member *m, struct wire_turn *turn)
 {
     const struct wire_turn *last = &m->last_compute;
+    uint8_t worker[GROUP_MEMBERS_MAX];
     uint32_t slot_us[GROUP_MEMBERS_MAX], slots = m->config.slot_count;
-    for (uint32_t i = 0; i < turn->member_count; i++)
-        slot_us[i] = member_status_of(m, turn->member[i])->slot_us;
+    uint32_t workers = choose_workers(m, turn, worker, slot_us);
     turn->slot_count = slots;
     if (last->tag.turn != 0 && last->position == turn->position) { /* redo: keep what is done */
         for (uint32_t slot = 0; slot < slots; slot++)
-            turn->owner[slot] = index_of(turn, last->member[last->owner[slot]]);
+            turn->owner[slot] =
+                worker_of(worker, workers, index_of(turn, last->member[last->owner[slot]]));
         turn->redone_slots =
-            last->redone_slots + slots_reassign(turn->owner, slots, slot_us, turn->member_count);
+            last->redone_slots + slots_reassign(turn->owner, slots, slot_us, workers);
+        name_members(turn->owner, slots, worker);
         return;
     }
-    slots_assign(turn->owner, slots, slot_us, turn->member_count);
-    if (last->tag.turn == 0 || !same_members(turn, last)) {
+    slots_assign(turn->owner, slots, slot_us, workers);
+    name_members(turn->owner, slots, worker);
+    if (last->tag.turn == 0 || !same_members(turn, last) || workers < turn->member_count) {
         m->gain_steps = 0;
         return;
     }
@@ -402,6 +432,30 @@ static bool is_at_end(const struct member *m, const struct seen *seen, uint64_t 
     return position == m->config.steps || !stayers;
 }
 
+/* A step in which those behind watch. Not where the first weights are dealt out, nor at a checkpoint,
+ * of which all that are in the turn write a part, nor before the moments are where they belong. */
+static bool plan_watched(struct member *m, const struct seen *seen, struct wire_turn *turn,
+                         struct wire_cut *ret_cut)
+{
+    struct wire_turn crew = *turn;
+    if (turn->position == 0 || is_at_end(m, seen, turn->position)) return false;
+    if (wants_first_save(m, turn->position) || member_save_is_due(m, turn->position)) return false;
+    crew.member_count = 0;
+    choose_members(seen, false, &crew);
+    if (member_is_sharded(m) && member_plan_recut(m, seen, &crew, ret_cut) != SHARD_FINE)
+        return false;
+    turn->base = crew.base;
+    turn->kind = TURN_COMPUTE;
+    choose_sources(m, turn);
+    uint32_t workers = 0;
+    for (uint32_t i = 0; i < turn->member_count; i++) workers += !wire_turn_watches(turn, i);
+    if (workers != crew.member_count) return false; /* more than a turn holds */
+    if (member_is_sharded(m) && !member_plan_tell_base(m, turn, ret_cut)) return false;
+    plan_compute(m, turn);
+    ASSERT(turn->save == 0);
+    return true;
+}
+
 bool member_plan(struct member *m, struct wire_turn *turn, struct wire_cut *ret_cut)
 {
     struct seen seen;
@@ -412,8 +466,10 @@ bool member_plan(struct member *m, struct wire_turn *turn, struct wire_cut *ret_
     bool behind = any_behind(&seen);
     choose_members(&seen, behind, turn);
     ASSERT(turn->member_count > 0);
+    if (behind && plan_watched(m, &seen, turn, ret_cut)) return true;
     if (behind) {
         turn->kind = TURN_SYNC;
+        turn->base = (struct wire_tag){0};
         choose_sources(m, turn);
         return true;
     }

@@ -42,6 +42,11 @@ enum shard_need { SHARD_FINE = 1, SHARD_RECUT, SHARD_LOST };
 enum shard_need member_plan_recut(const struct member *m, const struct seen *seen,
                                   struct wire_turn *turn, struct wire_cut *ret_cut);
 
+/* For a COMPUTE with watchers: what its base is. False: the base gives something to one of them, which
+ * has lost it. */
+bool member_plan_tell_base(const struct member *m, const struct wire_turn *turn,
+                           struct wire_cut *ret_cut);
+
 /* Status of `id`, this member's own included; NULL: not connected or not heard yet. */
 const struct wire_status *member_status_of(const struct member *m, uint64_t id);
 /* Who leads as seen from here; 0: nobody has state. */

@@ -112,6 +112,13 @@ static bool has_member(const struct wire_turn *turn, uint64_t id)
     return false;
 }
 
+static bool is_level_in(const struct wire_turn *turn, uint64_t id)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        if (turn->member[i] == id) return !wire_turn_watches(turn, i);
+    return false;
+}
+
 /* The turn in force names it, so whoever gave that turn knew it to be level; what was heard of it
  * here is older and says that it is behind. To sync it would throw its moments away, too. */
 static bool was_level(const struct member *m, uint64_t id, const struct wire_status *status)
@@ -120,7 +127,7 @@ static bool was_level(const struct member *m, uint64_t id, const struct wire_sta
     bool of_levels =
         turn->kind == TURN_COMPUTE || turn->kind == TURN_SAVE || turn->kind == TURN_RECUT;
     return of_levels && turn->position == m->self.position && turn->era == m->self.era &&
-           status->position < turn->position && has_member(turn, id) &&
+           status->position < turn->position && is_level_in(turn, id) &&
            wire_tag_compare(&status->turn, &turn->tag) < 0;
 }
 
@@ -215,6 +222,20 @@ static uint32_t look_for_holders(const struct member *m, const struct seen *seen
     find_held(m, base, turn, ret_held);
     turn->base = base->tag;
     return shard_lost_units(ret_held);
+}
+
+bool member_plan_tell_base(const struct member *m, const struct wire_turn *turn,
+                           struct wire_cut *ret_cut)
+{
+    const struct member_base *base = plan_base(m);
+    ASSERT(same_tag(&base->tag, &turn->base));
+    ret_cut->base_count = base->member_count;
+    memcpy(ret_cut->base_member, base->member, sizeof ret_cut->base_member);
+    ret_cut->map = base->map;
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        for (uint32_t k = 0; k < base->member_count && wire_turn_watches(turn, i); k++)
+            if (base->member[k] == turn->member[i]) return false;
+    return true;
 }
 
 enum shard_need member_plan_recut(const struct member *m, const struct seen *seen,

@@ -26,7 +26,7 @@ static uint32_t moment_blocks(const struct member *m)
 
 static bool holds(const struct shard_map *map, uint32_t unit, uint32_t member)
 {
-    return map->owner[unit] == member || map->mirror[unit] == member;
+    return member != SHARD_NONE && (map->owner[unit] == member || map->mirror[unit] == member);
 }
 
 static uint32_t base_index(const struct member_base *base, uint64_t id)
@@ -77,10 +77,10 @@ void member_shard_found(struct member *m)
 bool member_shard_takes(const struct member *m, const struct wire_turn *turn,
                         const struct wire_cut *cut)
 {
-    if (turn->kind != TURN_RECUT && turn->kind != TURN_SEAL) return true;
+    bool has_map = turn->kind == TURN_RECUT || wire_turn_has_base(turn);
+    if (!has_map && turn->kind != TURN_SEAL) return true;
     if (!member_is_sharded(m)) return false;
-    return turn->kind == TURN_SEAL ||
-           cut->map.unit_count == shard_unit_count(m->config.layout->block_count);
+    return !has_map || cut->map.unit_count == shard_unit_count(m->config.layout->block_count);
 }
 
 /* The cut received last comes into force with the first turn that builds on it. */
@@ -107,19 +107,32 @@ bool member_shard_may_go(const struct member *m)
 }
 
 /* The base over the members of the turn; where an owner is gone its mirror takes its place. False:
- * this member does not stand on that base, or something is held by nobody. */
-static bool make_active(struct member *m)
+ * something is held by nobody. */
+static bool translate_base(struct member *m, const struct shard_map *map, const uint64_t *member,
+                           uint32_t member_count)
 {
     struct member_shards *s = &m->shards;
-    if (!is_set(&m->turn.base) || !same_tag(&m->turn.base, &s->base.tag)) return false;
-    shard_translate(&s->base.map, s->base.member, s->base.member_count, m->turn.member,
-                    m->turn.member_count, &s->active);
+    shard_translate(map, member, member_count, m->turn.member, m->turn.member_count, &s->active);
     for (uint32_t u = 0; u < s->active.unit_count; u++) {
         if (s->active.owner[u] != SHARD_NONE) continue;
         s->active.owner[u] = s->active.mirror[u];
         s->active.mirror[u] = SHARD_NONE;
     }
     return shard_map_is_sound(&s->active, m->turn.member_count);
+}
+
+bool member_shard_stands(const struct member *m)
+{
+    return !member_is_sharded(m) ||
+           (is_set(&m->turn.base) && same_tag(&m->turn.base, &m->shards.base.tag));
+}
+
+/* False as above, or: this member does not stand on the base of the turn. */
+static bool make_active(struct member *m)
+{
+    const struct member_base *base = &m->shards.base;
+    return member_shard_stands(m) &&
+           translate_base(m, &base->map, base->member, base->member_count);
 }
 
 /* Who writes the moments of what, should the turn in force order a checkpoint. */
@@ -160,6 +173,28 @@ void member_shard_begin_save(struct member *m)
 {
     if (m->me == GROUP_NOBODY || !member_is_sharded(m) || !make_active(m))
         m->shards.active.unit_count = 0;
+}
+
+bool member_shard_begin_watch(struct member *m)
+{
+    struct member_shards *s = &m->shards;
+    if (!m->watching) return member_shard_begin_compute(m); /* it is level, which was not known */
+    if (!is_set(&m->turn.base)) return false;
+    if (!translate_base(m, &s->cut.map, s->cut.base_member, s->cut.base_count)) return false;
+    m->exchange.map = &s->active;
+    s->shadow_position = 0;
+    return true;
+}
+
+void member_shard_adopt(struct member *m)
+{
+    if (!member_is_sharded(m)) return;
+    struct member_shards *s = &m->shards;
+    s->base = (struct member_base){
+        .tag = m->turn.base, .member_count = s->cut.base_count, .map = s->cut.map};
+    memcpy(s->base.member, s->cut.base_member, sizeof s->base.member);
+    m->self.base = s->base.tag;
+    begin_gather(m);
 }
 
 /* Next range of blocks that this member holds, within a tensor and a run of units. */

@@ -77,6 +77,11 @@ bool member_shard_takes(const struct member *m, const struct wire_turn *turn,
                         const struct wire_cut *cut);
 void member_shard_accept(struct member *m); /* a turn was taken */
 bool member_shard_begin_compute(struct member *m);
+bool member_shard_stands(const struct member *m); /* on the base of the turn in force */
+/* A watcher: it holds nothing, but knows who does, from the turn; stands on the base once it has the
+ * state. */
+bool member_shard_begin_watch(struct member *m);
+void member_shard_adopt(struct member *m);
 void member_shard_begin_recut(struct member *m);
 void member_shard_begin_save(struct member *m);
 void member_shard_begin_seal(struct member *m);

@@ -27,6 +27,7 @@ static enum record_phase phase_of(const struct member *m)
         }
     }
     if (m->turn.kind == TURN_SYNC && m->me != GROUP_NOBODY) return RECORD_SYNC;
+    if (here && exchange_is_done(&m->exchange) && member_waits_for_watchers(m)) return RECORD_SYNC;
     if (m->committing) return RECORD_APPLY;
     return here && m->sums_told ? RECORD_REDUCE : RECORD_OUTSIDE;
 }

@@ -269,6 +269,71 @@ static void an_older_turn_is_not_taken(void **state)
     assert_int_equal(b.member.turn.tag.turn, 10);
 }
 
+/* Whoever watches has no slots, and gets the state from one that has it. */
+static void a_step_that_could_not_be_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t kind, source[2], owner;
+        bool sound;
+    } cases[] = {
+        {TURN_COMPUTE, {GROUP_NOBODY, 0}, 0, true},
+        {TURN_COMPUTE, {GROUP_NOBODY, 0}, 1, false},
+        {TURN_COMPUTE, {1, 0}, 0, false},
+        {TURN_COMPUTE, {GROUP_NOBODY, 1}, 0, false},
+        {TURN_SYNC, {GROUP_NOBODY, 0}, 0, true},
+        {TURN_SYNC, {1, 0}, 0, false},
+        {TURN_COMPUTE, {GROUP_NOBODY, 2}, 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wire_turn read, turn = {.tag = {10, LEADER},
+                                       .kind = cases[i].kind,
+                                       .member_count = 2,
+                                       .member = {LEADER, ME},
+                                       .slot_count = SLOTS};
+        struct wire_cut cut;
+        memcpy(turn.source, cases[i].source, 2);
+        memset(turn.owner, cases[i].owner, SLOTS);
+        size_t count = wire_put_turn(payload, &turn, NULL);
+        assert_int_equal(wire_get_turn(payload, count, &read, &cut), cases[i].sound);
+    }
+}
+
+/* Parts of the sum may come at once, but the state is waited for before anything is applied. */
+static void a_watcher_takes_the_state_before_it_goes_on(void **state)
+{
+    (void)state;
+    static struct bench b;
+    set_up(&b);
+    struct wire_turn turn = {.tag = {10, LEADER},
+                             .attempt = 1,
+                             .position = 3,
+                             .kind = TURN_COMPUTE,
+                             .member_count = 2,
+                             .member = {LEADER, ME},
+                             .source = {GROUP_NOBODY, 0},
+                             .slot_count = SLOTS};
+    struct wire_status status = {.has_state = 1, .position = 3, .turn = turn.tag};
+    assert_true(member_frame(&b.member, LEADER, WIRE_STATUS, payload,
+                             wire_put_status(payload, &status), 3));
+    assert_true(member_frame(&b.member, LEADER, WIRE_TURN, payload,
+                             wire_put_turn(payload, &turn, NULL), 3));
+    assert_int_not_equal(b.member.turn.tag.turn,
+                         10); /* it is at work: means would meet its gradient */
+    (void)member_park(&b.member);
+    assert_int_equal(b.member.turn.tag.turn, 10);
+    assert_true(b.member.watching && b.member.exchange.ready && b.member.in.active);
+    assert_int_equal(member_want(&b.member), MEMBER_WANT_WAIT);
+    struct transfer_out out;
+    static struct exchange_message message;
+    transfer_send(&out, &b.member.config.state, 0, 1);
+    while (transfer_next(&out, &b.member.config.state, &turn.tag, &message))
+        assert_true(member_frame(&b.member, LEADER, WIRE_DATA, payload,
+                                 exchange_copy(&message, payload), 4));
+    assert_false(b.member.watching);
+    assert_int_equal(member_step(&b.member), 3);
+}
+
 static void slots_follow_speed_and_stay_for_noise(void **state)
 {
     (void)state;
@@ -301,6 +366,8 @@ int main(void)
         cmocka_unit_test(a_slot_handed_in_by_half_goes_on_after_a_loss),
         cmocka_unit_test(sums_that_overlap_or_miss_a_slot_are_never_used),
         cmocka_unit_test(an_older_turn_is_not_taken),
+        cmocka_unit_test(a_step_that_could_not_be_is_refused),
+        cmocka_unit_test(a_watcher_takes_the_state_before_it_goes_on),
         cmocka_unit_test(slots_follow_speed_and_stay_for_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,6 +261,12 @@ static size_t fill_data(struct member *m, struct member_peer *peer, uint8_t *byt
     return 0;
 }
 
+/* Nothing changes weights but the program, and that only when it applies. */
+static bool state_rests(const struct member *m)
+{
+    return m->parked || m->work == MEMBER_WANT_COMPUTE || m->work == MEMBER_WANT_SAVE;
+}
+
 bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_message)
 {
     if (m->turn.tag.turn == 0) return false;
@@ -268,7 +274,7 @@ bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_mes
     struct member_peer *peer = member_find(m, id);
     if (peer == NULL || !peer->connected || !peer->knows_status) return false;
     if (wire_tag_compare(&peer->status.turn, &m->turn.tag) != 0) return false;
-    if (peer->out.active && m->parked && m->self.position == m->turn.position)
+    if (peer->out.active && state_rests(m) && m->self.position == m->turn.position)
         return transfer_next(&peer->out, &m->config.state, &m->turn.tag, ret_message);
     if (m->me == GROUP_NOBODY) return false;
     for (uint32_t k = 0; k < m->turn.member_count; k++)

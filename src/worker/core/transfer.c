@@ -5,6 +5,8 @@
 /* In place of a turn's number, which is never so large (WIRE_TURN_MAX). */
 #define STATE_MARK UINT64_C(0xfe5a7e57a7e57a7e)
 
+enum { STRIPE_ALIGN = 64 };
+
 static uint64_t stir(uint64_t lane, uint64_t word)
 {
     lane = (lane ^ word) * UINT64_C(0x9e3779b97f4a7c15);
@@ -58,17 +60,46 @@ static uint64_t hash_end(const struct transfer_hash *hash)
     return stir(stir(all, tail), tail >> 7);
 }
 
-void transfer_send(struct transfer_out *out)
+/* First byte of a stripe; of stripe_count: the end. At boundaries of the hash's rounds. */
+static uint64_t stripe_at(const struct transfer_state *state, uint32_t stripe,
+                          uint32_t stripe_count)
 {
-    *out = (struct transfer_out){.active = true};
+    if (stripe == stripe_count) return state->total_bytes;
+    uint64_t rounds = state->total_bytes / STRIPE_ALIGN;
+    uint64_t whole = rounds / stripe_count, rest = rounds % stripe_count;
+    return (whole * stripe + (stripe < rest ? stripe : rest)) * STRIPE_ALIGN;
+}
+
+void transfer_send(struct transfer_out *out, const struct transfer_state *state, uint32_t stripe,
+                   uint32_t stripe_count)
+{
+    ASSERT(stripe < stripe_count);
+    uint64_t first = stripe_at(state, stripe, stripe_count);
+    uint64_t end = stripe_at(state, stripe + 1, stripe_count);
+    *out = (struct transfer_out){.active = first < end, .offset = first, .end = end};
     hash_init(&out->hash);
 }
 
-void transfer_receive(struct transfer_in *in)
+void transfer_receive(struct transfer_in *in, const struct transfer_state *state,
+                      uint32_t stripe_count)
 {
+    ASSERT(stripe_count > 0);
+    ASSERT(stripe_count <= GROUP_MEMBERS_MAX);
+    ASSERT(state->total_bytes > 0);
     in->active = true;
-    in->offset = 0;
-    hash_init(&in->hash);
+    in->stripes_left = 0;
+    for (uint32_t i = 0; i < stripe_count; i++) {
+        transfer_send(&in->stripe[i], state, i, stripe_count);
+        in->stripes_left += in->stripe[i].active;
+    }
+}
+
+bool transfer_repeat(struct transfer_in *in, const struct transfer_state *state, uint32_t stripe,
+                     uint32_t stripe_count)
+{
+    if (!in->active || !in->stripe[stripe].active) return false;
+    transfer_send(&in->stripe[stripe], state, stripe, stripe_count);
+    return true;
 }
 
 /* Spans over bytes [offset, offset + count) of the state. Returns how many bytes they hold: fewer
@@ -95,7 +126,7 @@ bool transfer_next(struct transfer_out *out, const struct transfer_state *state,
                    const struct wire_tag *tag, struct exchange_message *message)
 {
     if (!out->active) return false;
-    uint64_t left = state->total_bytes - out->offset;
+    uint64_t left = out->end - out->offset;
     uint64_t count = left < WIRE_STATE_PIECE_BYTES ? left : WIRE_STATE_PIECE_BYTES;
     count = find_spans(state, out->offset, count, message);
     for (uint32_t i = 0; i < message->span_count; i++)
@@ -132,23 +163,27 @@ static void place(const struct transfer_state *state, const uint8_t *from)
     }
 }
 
-enum transfer_result transfer_take(struct transfer_in *in, const struct transfer_state *state,
-                                   const uint8_t *header, const uint8_t *payload, size_t count)
+enum transfer_result transfer_take(struct transfer_in *in, uint32_t stripe,
+                                   const struct transfer_state *state, const uint8_t *header,
+                                   const uint8_t *payload, size_t count)
 {
     struct wire_cursor cursor = wire_reader(header, EXCHANGE_HEADER_BYTES);
     (void)wire_read_u64(&cursor); /* the mark, and */
     (void)wire_read_tag(&cursor); /* the tag: the caller has compared both */
     uint64_t offset = wire_read_u64(&cursor), total = wire_read_u64(&cursor);
     uint64_t hash = wire_read_u64(&cursor);
-    if (!in->active || offset != in->offset || total != state->total_bytes ||
-        count > total - offset || (count == 0 && total > 0))
+    struct transfer_out *of = &in->stripe[stripe];
+    if (!in->active || !of->active || offset != of->offset || total != state->total_bytes ||
+        count > of->end - offset || count == 0)
         return TRANSFER_BAD;
-    if (count > 0) memcpy(in->shadow + offset, payload, count);
-    hash_add(&in->hash, payload, count);
-    in->offset += count;
-    if (in->offset < total) return TRANSFER_MORE;
+    memcpy(in->shadow + offset, payload, count);
+    hash_add(&of->hash, payload, count);
+    of->offset += count;
+    if (of->offset < of->end) return TRANSFER_MORE;
+    if (hash_end(&of->hash) != hash) return TRANSFER_BAD;
+    of->active = false;
+    if (--in->stripes_left > 0) return TRANSFER_MORE;
     in->active = false;
-    if (hash_end(&in->hash) != hash) return TRANSFER_BAD;
     place(state, in->shadow);
     return TRANSFER_DONE;
 }

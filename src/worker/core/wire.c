@@ -266,6 +266,14 @@ static bool read_map(struct wire_cursor *cursor, uint32_t member_count, bool who
     return true;
 }
 
+bool wire_turn_has_base(const struct wire_turn *turn)
+{
+    bool watched = false;
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        watched = watched || wire_turn_watches(turn, i);
+    return watched && turn->base.turn != 0;
+}
+
 size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn, const struct wire_cut *cut)
 {
     struct wire_cursor cursor = writer(bytes);
@@ -288,20 +296,46 @@ size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn, const struct 
     if (turn->kind == TURN_RECUT) {
         write_map(&cursor, &cut->held);
         write_map(&cursor, &cut->map);
+    } else if (wire_turn_has_base(turn)) {
+        wire_write_u32(&cursor, cut->base_count);
+        wire_write(&cursor, cut->base_member, cut->base_count * sizeof cut->base_member[0]);
+        write_map(&cursor, &cut->map);
     }
     ASSERT(!cursor.failed);
     return (size_t)(cursor.at - bytes);
+}
+
+/* Some work, and own all slots. */
+static bool compute_is_sound(const struct wire_turn *turn)
+{
+    uint32_t workers = 0;
+    for (uint32_t i = 0; i < turn->member_count; i++) {
+        workers += !wire_turn_watches(turn, i);
+        if (turn->source[i] == i) return false;
+    }
+    for (uint32_t slot = 0; slot < turn->slot_count; slot++)
+        if (wire_turn_watches(turn, turn->owner[slot])) return false;
+    return workers > 0;
+}
+
+/* Whoever gets the state gets it from one that has it. */
+static bool source_is_sound(const struct wire_turn *turn, uint32_t index)
+{
+    uint8_t source = turn->source[index];
+    if (source == GROUP_NOBODY || source == index) return true;
+    return source < turn->member_count && turn->source[source] == GROUP_NOBODY;
 }
 
 static bool turn_is_sound(const struct wire_turn *turn)
 {
     for (uint32_t i = 0; i < turn->member_count; i++) {
         if (i > 0 && turn->member[i] <= turn->member[i - 1]) return false;
-        if (turn->source[i] != GROUP_NOBODY && turn->source[i] >= turn->member_count) return false;
+        if (!source_is_sound(turn, i)) return false;
         if (turn->zone[i] > i || turn->zone[turn->zone[i]] != turn->zone[i]) return false;
     }
     for (uint32_t slot = 0; slot < turn->slot_count; slot++)
         if (turn->owner[slot] >= turn->member_count) return false;
+    if (turn->kind == TURN_COMPUTE && !compute_is_sound(turn)) return false;
     return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_SEAL && turn->save <= 1;
 }
 
@@ -310,6 +344,19 @@ static bool read_cut(struct wire_cursor *cursor, uint32_t member_count, struct w
     return read_map(cursor, member_count, false, &ret_cut->held) &&
            read_map(cursor, member_count, true, &ret_cut->map) &&
            ret_cut->held.unit_count == ret_cut->map.unit_count;
+}
+
+static bool read_base(struct wire_cursor *cursor, struct wire_cut *ret_cut)
+{
+    uint32_t count = wire_read_u32(cursor);
+    if (cursor->failed || count == 0 || count > GROUP_MEMBERS_MAX) return false;
+    const uint8_t *member = wire_read(cursor, count * sizeof ret_cut->base_member[0]);
+    if (cursor->failed) return false;
+    ret_cut->base_count = count;
+    memcpy(ret_cut->base_member, member, count * sizeof ret_cut->base_member[0]);
+    for (uint32_t i = 1; i < count; i++)
+        if (ret_cut->base_member[i] <= ret_cut->base_member[i - 1]) return false;
+    return read_map(cursor, count, true, &ret_cut->map);
 }
 
 bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn,
@@ -338,13 +385,14 @@ bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_tur
     const uint8_t *zone = wire_read(&cursor, turn.member_count);
     const uint8_t *owner = wire_read(&cursor, turn.slot_count);
     if (cursor.failed) return false;
-    if (turn.kind == TURN_RECUT && !read_cut(&cursor, turn.member_count, ret_cut)) return false;
-    if (!ended_well(&cursor)) return false;
     memcpy(turn.member, member, turn.member_count * sizeof turn.member[0]);
     memcpy(turn.source, source, turn.member_count);
     memcpy(turn.zone, zone, turn.member_count);
     memcpy(turn.owner, owner, turn.slot_count);
     if (!turn_is_sound(&turn)) return false;
+    if (turn.kind == TURN_RECUT && !read_cut(&cursor, turn.member_count, ret_cut)) return false;
+    if (wire_turn_has_base(&turn) && !read_base(&cursor, ret_cut)) return false;
+    if (!ended_well(&cursor)) return false;
     *ret_turn = turn;
     return true;
 }

@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 9,
+    WIRE_VERSION = 10,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -33,7 +33,7 @@ enum wire_kind {
     WIRE_STATUS,    /* a level: the sender's whole state, on change and as heartbeat */
     WIRE_TURN,      /* leader's order to the group */
     WIRE_DATA,      /* a message of the exchange or of state: header, then payload (span.h) */
-    WIRE_FETCH,     /* target of a sync: send me the state */
+    WIRE_FETCH,     /* from one that is to get the state: send me your stripe of it */
     WIRE_SHARD,     /* a shard is written, or failed */
     WIRE_VOUCH,     /* what the sender knows of another peer's life */
     WIRE_SUMMARY,   /* what the sender does, and for how long (recorder.h); with every beat */
@@ -109,15 +109,27 @@ struct wire_turn {
     struct wire_tag fell_base;
     struct wire_tag base;               /* the RECUT whose map holds, see member_shard.h */
     uint64_t member[GROUP_MEMBERS_MAX]; /* ids, ascending */
-    uint8_t source[GROUP_MEMBERS_MAX];  /* SYNC: index to fetch from; own index: keep your own */
-    uint8_t owner[GROUP_SLOTS_MAX];     /* COMPUTE: member index per slot */
-    uint8_t zone[GROUP_MEMBERS_MAX];    /* COMPUTE: first member of the same zone */
+    /* SYNC, COMPUTE: GROUP_NOBODY: has the state; own index: keeps its own; else it is to get the
+     * state, a stripe from each that has it. In a COMPUTE it watches meanwhile, see member.h. */
+    uint8_t source[GROUP_MEMBERS_MAX];
+    uint8_t owner[GROUP_SLOTS_MAX];  /* COMPUTE: member index per slot */
+    uint8_t zone[GROUP_MEMBERS_MAX]; /* COMPUTE: first member of the same zone */
 };
 
-/* Goes with a RECUT: who holds what, and who is to; over the members of the turn. */
+/* Goes with a RECUT: who holds what, and who is to; over the members of the turn. With a COMPUTE that
+ * has watchers: what its base gives to whom, over the members that base was made for. */
 struct wire_cut {
     struct shard_map held, map;
+    uint32_t base_count;
+    uint64_t base_member[GROUP_MEMBERS_MAX];
 };
+
+/* Does this member of a COMPUTE watch? */
+static inline bool wire_turn_watches(const struct wire_turn *turn, uint32_t index)
+{
+    return turn->kind == TURN_COMPUTE && turn->source[index] != GROUP_NOBODY;
+}
+bool wire_turn_has_base(const struct wire_turn *turn); /* a COMPUTE that comes with a cut */
 
 struct wire_shard {
     struct wire_tag tag;
@@ -142,7 +154,7 @@ size_t wire_put_vouch(uint8_t *bytes, const struct wire_vouch *vouch);
 size_t wire_put_summary(uint8_t *bytes, const struct record_summary *told);
 bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_hello);
 bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret_status);
-/* cut: written and read only with a RECUT. */
+/* cut: written and read only with a turn that has one, see there. */
 bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_turn,
                    struct wire_cut *ret_cut);
 bool wire_get_shard(const uint8_t *bytes, size_t count, struct wire_shard *ret_shard);

@@ -3,6 +3,8 @@
  *
  *     worker_e2e_test TRAINER
  */
+#include "worker/core/wire.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
@@ -588,6 +590,88 @@ static void who_is_refused_by_all_ends(void **state)
                                  "identity 000000000000001a, this worker 000000000000002b"));
 }
 
+/* What it computed with would else go into all later gradients. */
+static void a_joiner_whose_weights_changed_is_outvoted(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    char expected[65], log[64], text[65536];
+    snprintf(log, sizeof log, "e2e-log-%ld", (long)getpid());
+    standalone_hash(expected, "");
+    agent_init(&agent);
+    agent.log = log;
+    agent.extra[2] = "E2E_FLIP=4";
+    for (int i = 0; i < 3; i++) start_worker(&agent);
+    serve_until(&agent, 5, 120000);
+    start_worker(&agent);
+    serve_until(&agent, STEPS, 120000);
+    assert_true(read_log(log, text, sizeof text));
+    assert_non_null(strstr(text, "the weights of a worker are not those of the others; it gets "
+                                 "them anew\" worker=4"));
+    assert_string_equal(agent.hash, expected);
+}
+
+static void an_agent_of_another_release_is_refused(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    char log[64], text[8192];
+    snprintf(log, sizeof log, "e2e-log-%ld", (long)getpid());
+    agent_init(&agent);
+    agent.log = log;
+    agent.extra[2] = "SHOAL_PROTOCOL=99";
+    uint32_t odd = start_worker(&agent);
+    serve_until(&agent, STEPS, 120000);
+    assert_true(WIFEXITED(agent.worker[odd].exit_status));
+    assert_int_equal(WEXITSTATUS(agent.worker[odd].exit_status), 1);
+    assert_true(read_log(log, text, sizeof text));
+    assert_non_null(strstr(text, "the agent speaks protocol 99, this libshoal "));
+    assert_non_null(strstr(text, "install the same release of shoal on both"));
+}
+
+static void say_hello(const char *address, uint32_t version)
+{
+    static uint8_t frame[WIRE_HEADER_BYTES + WIRE_PAYLOAD_MAX];
+    struct wire_hello hello = {.version = version, .worker = 2, .place = {.port = 1}};
+    struct sockaddr_in remote = {.sin_family = AF_INET};
+    char host[64];
+    unsigned port = 0;
+    assert_int_equal(sscanf(address, "%63[0-9.]:%u", host, &port), 2);
+    assert_int_equal(inet_pton(AF_INET, host, &remote.sin_addr), 1);
+    remote.sin_port = htons((uint16_t)port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&remote, sizeof remote), 0);
+    size_t count = wire_put_hello(frame + WIRE_HEADER_BYTES, &hello);
+    wire_put_header(frame, WIRE_HELLO, (uint32_t)count);
+    assert_int_equal(send(fd, frame, WIRE_HEADER_BYTES + count, 0), WIRE_HEADER_BYTES + count);
+    uint8_t answer[4096];
+    while (recv(fd, answer, sizeof answer, 0) > 0) {} /* its own hello, and then the end */
+    close(fd);
+}
+
+static void a_peer_of_another_release_is_named(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    char log[64], text[8192], expected[128];
+    snprintf(log, sizeof log, "e2e-log-%ld", (long)getpid());
+    agent_init(&agent);
+    agent.log = log;
+    agent.may_stall = true;
+    start_worker(&agent);
+    for (int i = 0; i < 100 && agent.worker[0].addr[0] == '\0'; i++)
+        serve_until(&agent, STEPS, 100);
+    say_hello(agent.worker[0].addr, WIRE_VERSION + 1);
+    kill(agent.worker[0].pid, SIGKILL);
+    serve_until(&agent, STEPS, 120000);
+    assert_true(read_log(log, text, sizeof text));
+    snprintf(expected, sizeof expected,
+             "it speaks version %d of the protocol between workers, this one %d; install the same "
+             "release",
+             WIRE_VERSION + 1, WIRE_VERSION);
+    assert_non_null(strstr(text, expected));
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
@@ -603,6 +687,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_kind_of_link_survives_kills),
         cmocka_unit_test(zones_merge_before_they_cross),
         cmocka_unit_test(links_of_several_kinds_in_one_group),
+        cmocka_unit_test(a_joiner_whose_weights_changed_is_outvoted),
+        cmocka_unit_test(an_agent_of_another_release_is_refused),
+        cmocka_unit_test(a_peer_of_another_release_is_named),
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_identity_is_refused),
         cmocka_unit_test(another_tensor_is_named),

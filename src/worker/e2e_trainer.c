@@ -1,5 +1,6 @@
 /* A real but tiny training program for the end-to-end test: gradients that depend on weights, step
  * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size, E2E_IDENTITY the identity.
+ * E2E_FLIP: after the first step that the worker of this id applies, a bit of its weights flips.
  * With E2E_MOMENTS the library keeps the optimizer's state, as two moments.
  *
  * E2E_STALLS names a folder: while it holds a file "WORKER.data" the worker of that id waits for
@@ -7,6 +8,8 @@
  * it computes on and on. */
 #include "shoal.h"
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +109,18 @@ static void apply_range(const struct shoal_work *work)
     }
 }
 
+static void flip_once(float *weights)
+{
+    static bool done;
+    const char *who = getenv("E2E_FLIP"), *worker = getenv("SHOAL_WORKER");
+    if (done || who == NULL || worker == NULL || strcmp(who, worker) != 0) return;
+    uint32_t bits;
+    memcpy(&bits, weights, sizeof bits);
+    bits ^= 1;
+    memcpy(weights, &bits, sizeof bits);
+    done = true;
+}
+
 int main(void)
 {
     const char *text = getenv("E2E_ELEMENTS"), *identity = getenv("E2E_IDENTITY");
@@ -150,6 +165,7 @@ int main(void)
             if (work.last != 0) held = 0;
         } else {
             apply(weights, momentum, count, &work);
+            flip_once(weights);
         }
     }
     int status = shoal_close(job);

@@ -297,8 +297,17 @@ static bool greet(struct net *net, struct conn *conn)
 {
     char text[512];
     struct wire_hello hello;
-    if (!conn_read_hello(conn, &hello) || hello.version != net->options.hello.version)
-        return refuse(net, conn, "speaks another version");
+    uint32_t version = 0; /* lies there in every version */
+    if (conn->kind == WIRE_HELLO && conn->payload_bytes >= sizeof version)
+        memcpy(&version, conn_payload(conn), sizeof version);
+    if (version != net->options.hello.version) {
+        snprintf(text, sizeof text,
+                 "speaks version %" PRIu32 " of the protocol between workers, this one %" PRIu32
+                 "; install the same release of shoal on both",
+                 version, net->options.hello.version);
+        return refuse(net, conn, text);
+    }
+    if (!conn_read_hello(conn, &hello)) return refuse(net, conn, "says hello in another form");
     const char *why = refusal(net, conn, &hello, text, sizeof text);
     if (why != NULL) return refuse(net, conn, why);
     conn->hello = hello;

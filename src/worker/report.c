@@ -94,7 +94,8 @@ static enum worker_doing doing_of(const struct shoal *shoal)
     }
     switch ((enum turn_kind)m->turn.kind) {
     case TURN_SYNC:
-    case TURN_RECUT: return DOING_SYNC;
+    case TURN_RECUT:
+    case TURN_VOTE: return DOING_SYNC;
     case TURN_SEAL: return DOING_REDUCE;
     case TURN_SAVE: return DOING_CHECKPOINT;
     case TURN_FINISH: return DOING_IDLE;
@@ -143,10 +144,20 @@ static void report_stats(struct shoal *shoal)
                                      tokens / seconds, "step", (json_int_t)step));
 }
 
+static void tell_outvoted(struct shoal *shoal)
+{
+    uint64_t id;
+    while (member_take_outvoted(shoal->member, &id))
+        log_line(LOG_WARN, "worker",
+                 "the weights of a worker are not those of the others; it gets them anew",
+                 "worker=%" PRIu64 " step=%" PRIu64, id, shoal->member->turn.position);
+}
+
 void report_changes(struct shoal *shoal)
 {
     struct member *m = shoal->member;
     write_page(shoal);
+    tell_outvoted(shoal);
     report_stall(shoal);
     struct member_commit commit;
     if (shoal->net == NULL) {

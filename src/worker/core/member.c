@@ -194,6 +194,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     m->me = index_of(turn, m->config.id);
     m->mine = (struct slot_set){0};
     m->fetch_wanted = m->in.active = m->watching = false;
+    m->outvoted = 0;
     member_shard_accept(m);
     for (uint32_t i = 0; i < m->peer_count; i++) {
         m->peer[i].out.active = false;
@@ -208,6 +209,7 @@ static void accept_turn(struct member *m, const struct wire_turn *turn)
     case TURN_SAVE: member_shard_begin_save(m); break;
     case TURN_RECUT: member_shard_begin_recut(m); break;
     case TURN_SEAL: member_shard_begin_seal(m); break;
+    case TURN_VOTE: member_vote_begin(m); break;
     case TURN_FINISH: /* late comers of a finished job have nothing to do either */
         if (m->me != GROUP_NOBODY || turn->position == m->config.steps)
             m->exit = m->self.has_state && m->self.position == m->config.steps
@@ -280,6 +282,7 @@ static void advance(struct member *m)
         }
     }
     member_shard_advance(m);
+    member_vote_advance(m);
     if (m->fetch_wanted && may_receive(m)) ask_for_state(m);
 }
 
@@ -518,7 +521,7 @@ static bool take_state(struct member *m, const struct member_peer *peer, const s
     }
     quant_check_scales(m->config.scale, m->config.layout->block_count);
     member_shard_forget(m);
-    m->self.has_state = 1;
+    m->self.has_state = m->self.unsure = 1;
     m->self.era = m->turn.era;
     m->self.fell_at = m->turn.fell_at;
     m->self.fell_base = m->turn.fell_base;

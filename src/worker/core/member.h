@@ -14,6 +14,7 @@
  *            behind fetch from those ahead), SAVE (write shards, at the end), FINISH. A turn is
  *            running while all its members are connected and none has moved by another turn. When
  *            it is complete or broken, the leader gives the next one.
+ *            VOTE: after a join, see member_vote.c.
  *            With sharded moments also RECUT and SEAL, see member_shard.h.
  * Watchers   Those behind need not hold a step up: a COMPUTE may have members that have no slots and
  *            get the state of its position from the others while those compute, and the means as
@@ -158,8 +159,10 @@ struct member {
     uint32_t me;                   /* index in turn, or GROUP_NOBODY */
     bool parked;                   /* the computing thread waits for us */
     bool founding, committing, fetch_wanted;
-    bool watching;         /* in a turn that it watches: the state is not here yet */
-    enum member_want exit; /* 0 or MEMBER_WANT_EXIT_* */
+    bool watching;              /* in a turn that it watches: the state is not here yet */
+    struct wire_tag vote_ended; /* the last VOTE whose result is known here */
+    uint64_t outvoted;          /* bit i: member i of it had another state than most; to be told */
+    enum member_want exit;      /* 0 or MEMBER_WANT_EXIT_* */
 
     struct slot_set done, mine; /* slots in own sums; slots to compute */
     struct slot_speed speed;
@@ -236,6 +239,9 @@ bool member_take_data_due(struct member *m, uint64_t *ret_id);
  */
 bool member_take_commit(struct member *m, struct member_commit *ret_commit);
 void member_told(struct member *m, uint64_t steps); /* all steps below are stored */
+/* A member whose weights were not those of the others after a join, so that it gets them anew; false:
+ * none since. */
+bool member_take_outvoted(struct member *m, uint64_t *ret_id);
 void member_leave(struct member *m);
 /* Steps applied. */
 static inline uint64_t member_step(const struct member *m)
@@ -292,6 +298,10 @@ bool member_take_summary(struct member *m, struct member_peer *peer, const uint8
                          size_t count);
 void member_look(struct member *m);
 bool member_is_left_out(const struct member *m, uint64_t id);
+/* member_vote.c */
+void member_vote_begin(struct member *m);
+void member_vote_advance(struct member *m);
+bool member_vote_is_over(const struct member *m);
 /* member_save.c */
 bool member_save_is_active(const struct member *m, const struct wire_tag *tag);
 bool member_saves_any(const struct member *m); /* in flight, as leader or as member */

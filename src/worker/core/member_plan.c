@@ -231,6 +231,7 @@ static bool turn_is_over(const struct member *m)
         return m->turn.tag.leader != m->config.id || !member_save_is_active(m, &m->turn.tag);
     case TURN_RECUT: return member_recut_is_over(m);
     case TURN_SEAL: return member_seal_is_over(m);
+    case TURN_VOTE: return member_vote_is_over(m);
     case TURN_FINISH: return true; /* who is still here was not meant, and goes on */
     }
     return true;
@@ -463,6 +464,11 @@ bool member_plan(struct member *m, struct wire_turn *turn, struct wire_cut *ret_
     begin_turn(m, &seen, turn);
     if (member_is_sharded(m) && member_plan_seal(m, &seen, turn)) return true;
     if (member_is_sharded(m) && member_seal_waits(m, &seen)) return false;
+    if (member_vote_is_due(&seen)) {
+        choose_members(&seen, false, turn);
+        turn->kind = TURN_VOTE;
+        return true;
+    }
     bool behind = any_behind(&seen);
     choose_members(&seen, behind, turn);
     ASSERT(turn->member_count > 0);

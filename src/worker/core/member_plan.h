@@ -47,6 +47,8 @@ enum shard_need member_plan_recut(const struct member *m, const struct seen *see
 bool member_plan_tell_base(const struct member *m, const struct wire_turn *turn,
                            struct wire_cut *ret_cut);
 
+bool member_vote_is_due(const struct seen *seen); /* member_vote.c */
+
 /* Status of `id`, this member's own included; NULL: not connected or not heard yet. */
 const struct wire_status *member_status_of(const struct member *m, uint64_t id);
 /* Who leads as seen from here; 0: nobody has state. */

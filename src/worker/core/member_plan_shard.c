@@ -124,8 +124,8 @@ static bool is_level_in(const struct wire_turn *turn, uint64_t id)
 static bool was_level(const struct member *m, uint64_t id, const struct wire_status *status)
 {
     const struct wire_turn *turn = &m->turn;
-    bool of_levels =
-        turn->kind == TURN_COMPUTE || turn->kind == TURN_SAVE || turn->kind == TURN_RECUT;
+    bool of_levels = turn->kind == TURN_COMPUTE || turn->kind == TURN_SAVE ||
+                     turn->kind == TURN_RECUT || turn->kind == TURN_VOTE;
     return of_levels && turn->position == m->self.position && turn->era == m->self.era &&
            status->position < turn->position && is_level_in(turn, id) &&
            wire_tag_compare(&status->turn, &turn->tag) < 0;

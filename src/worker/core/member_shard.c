@@ -103,7 +103,7 @@ void member_shard_accept(struct member *m)
 bool member_shard_may_go(const struct member *m)
 {
     if (!member_is_sharded(m) || (!is_set(&m->self.base) && !is_set(&m->self.held))) return true;
-    return m->turn.kind != TURN_SYNC && m->turn.kind != TURN_SEAL && m->turn.kind != TURN_RECUT;
+    return m->turn.kind == TURN_COMPUTE || m->turn.kind == TURN_SAVE || m->turn.kind == TURN_FINISH;
 }
 
 /* The base over the members of the turn; where an owner is gone its mirror takes its place. False:

@@ -60,6 +60,15 @@ static uint64_t hash_end(const struct transfer_hash *hash)
     return stir(stir(all, tail), tail >> 7);
 }
 
+uint64_t transfer_digest(const struct transfer_state *state)
+{
+    struct transfer_hash hash;
+    hash_init(&hash);
+    for (uint32_t i = 0; i < state->segment_count; i++)
+        hash_add(&hash, state->segment[i].bytes, state->segment[i].count);
+    return hash_end(&hash);
+}
+
 /* First byte of a stripe; of stripe_count: the end. At boundaries of the hash's rounds. */
 static uint64_t stripe_at(const struct transfer_state *state, uint32_t stripe,
                           uint32_t stripe_count)

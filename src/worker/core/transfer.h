@@ -61,6 +61,8 @@ bool transfer_next(struct transfer_out *out, const struct transfer_state *state,
 /* Is this a header of state? Then it is for this tag. */
 bool transfer_is_state(const uint8_t *header, struct wire_tag *ret_tag);
 
+uint64_t transfer_digest(const struct transfer_state *state); /* of all its bytes */
+
 enum transfer_result { TRANSFER_BAD = 1, TRANSFER_MORE, TRANSFER_DONE };
 /* A message of the right tag, of this stripe. DONE: the state is in place. BAD: drop the peer. */
 enum transfer_result transfer_take(struct transfer_in *in, uint32_t stripe,

@@ -185,7 +185,8 @@ bool wire_get_hello(const uint8_t *bytes, size_t count, struct wire_hello *ret_h
 size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
 {
     struct wire_cursor cursor = writer(bytes);
-    wire_write_u32(&cursor, (uint32_t)status->has_state | (uint32_t)status->leaving << 1);
+    wire_write_u32(&cursor, (uint32_t)status->has_state | (uint32_t)status->leaving << 1 |
+                                (uint32_t)status->unsure << 2);
     wire_write_u32(&cursor, status->slot_us);
     wire_write_u64(&cursor, status->position);
     wire_write_u64(&cursor, status->generation);
@@ -205,6 +206,8 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_tag(&cursor, &status->fell_base);
     wire_write_u64(&cursor, status->memory);
     wire_write_u64(&cursor, status->host);
+    wire_write_tag(&cursor, &status->voted);
+    wire_write_u64(&cursor, status->digest);
     wire_write_u64(&cursor, (uint64_t)status->beat_us);
     return (size_t)(cursor.at - bytes);
 }
@@ -213,7 +216,8 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
 {
     struct wire_cursor cursor = wire_reader(bytes, count);
     uint32_t flags = wire_read_u32(&cursor);
-    struct wire_status status = {.has_state = flags & 1, .leaving = flags >> 1 & 1};
+    struct wire_status status = {
+        .has_state = flags & 1, .leaving = flags >> 1 & 1, .unsure = flags >> 2 & 1};
     status.slot_us = wire_read_u32(&cursor);
     status.position = wire_read_u64(&cursor);
     status.generation = wire_read_u64(&cursor);
@@ -233,8 +237,10 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.fell_base = wire_read_tag(&cursor);
     status.memory = wire_read_u64(&cursor);
     status.host = wire_read_u64(&cursor);
+    status.voted = wire_read_tag(&cursor);
+    status.digest = wire_read_u64(&cursor);
     uint64_t beat_us = wire_read_u64(&cursor);
-    if (!ended_well(&cursor) || flags > 3 || beat_us > LIVENESS_DUE_US_MAX) return false;
+    if (!ended_well(&cursor) || flags > 7 || beat_us > LIVENESS_DUE_US_MAX) return false;
     status.beat_us = (int64_t)beat_us;
     *ret_status = status;
     return true;
@@ -336,7 +342,7 @@ static bool turn_is_sound(const struct wire_turn *turn)
     for (uint32_t slot = 0; slot < turn->slot_count; slot++)
         if (turn->owner[slot] >= turn->member_count) return false;
     if (turn->kind == TURN_COMPUTE && !compute_is_sound(turn)) return false;
-    return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_SEAL && turn->save <= 1;
+    return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_VOTE && turn->save <= 1;
 }
 
 static bool read_cut(struct wire_cursor *cursor, uint32_t member_count, struct wire_cut *ret_cut)

@@ -70,6 +70,7 @@ struct wire_hello {
 
 struct wire_status {
     uint8_t has_state, leaving;
+    uint8_t unsure;   /* its state came from others, and was not voted on since (member_vote.c) */
     uint32_t slot_us; /* smoothed, 0: unknown */
     uint64_t position, generation, weights_hash;
     uint64_t zone;            /* a number that differs where zones do */
@@ -84,6 +85,8 @@ struct wire_status {
     uint64_t fell_at;              /* the position whose moments were lost then, and the cut that */
     struct wire_tag fell_base;     /* was in force: see member_plan.h */
     uint64_t memory, host;         /* of the worker: with the zone, what shares follow from */
+    struct wire_tag voted;         /* the last VOTE it has made a digest for */
+    uint64_t digest;
     int64_t beat_us; /* when the sender's newest beat was due, in its clock (liveness.h) */
 };
 
@@ -98,7 +101,15 @@ struct wire_vouch {
     uint32_t kind, age_us; /* enum vouch_kind; since it was last heard at the sender, saturates */
 };
 
-enum turn_kind { TURN_COMPUTE = 1, TURN_SYNC, TURN_SAVE, TURN_FINISH, TURN_RECUT, TURN_SEAL };
+enum turn_kind {
+    TURN_COMPUTE = 1,
+    TURN_SYNC,
+    TURN_SAVE,
+    TURN_FINISH,
+    TURN_RECUT,
+    TURN_SEAL,
+    TURN_VOTE
+};
 
 struct wire_turn {
     struct wire_tag tag;

@@ -1,0 +1,120 @@
+/* After a join: have all the same weights? A flipped bit in a joiner's memory, or in that of a source,
+ * would else go into every later gradient.
+ *
+ * Vote       At the boundary after a member got the state from others (it is `unsure`), the leader
+ *            gives a VOTE. All members make a digest of their state and tell it; each sees the
+ *            digests of all, and the same result: the one that most have; of equals the one that more
+ *            have who were sure; then that of the lowest id. Who has another gives up its state and is
+ *            synced like a joiner.
+ * Covers     All that is the same everywhere: weights, the program's state, scales. Moments that are
+ *            sharded have two holders and no majority.
+ * Cost       One pass over the state in each member at once, per join. */
+#include "core/assert.h"
+#include "worker/core/member_plan.h"
+#include <string.h>
+
+/* The last bit of a digest: its member was unsure when it voted. That stays as it was. */
+#define UNSURE UINT64_C(1)
+
+static bool agree(uint64_t a, uint64_t b)
+{
+    return ((a ^ b) & ~UNSURE) == 0;
+}
+
+static bool has_voted(const struct member *m, const struct wire_status *status)
+{
+    return wire_tag_compare(&status->voted, &m->turn.tag) == 0;
+}
+
+void member_vote_begin(struct member *m)
+{
+    bool here = m->self.has_state && !m->committing && m->self.era == m->turn.era &&
+                m->self.position == m->turn.position;
+    if (m->me == GROUP_NOBODY) return;
+    if (!here) {
+        m->self.broken = m->turn.tag;
+        return;
+    }
+    m->self.voted = m->turn.tag;
+    m->self.digest = (transfer_digest(&m->config.state) & ~UNSURE) | m->self.unsure;
+}
+
+/* False: not all have voted yet. */
+static bool find_majority(const struct member *m, uint64_t *ret_digest)
+{
+    uint64_t digest[GROUP_MEMBERS_MAX];
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < m->turn.member_count; i++) {
+        const struct wire_status *status = member_status_of(m, m->turn.member[i]);
+        if (status == NULL || !has_voted(m, status)) return false;
+        digest[i] = status->digest;
+    }
+    for (uint32_t i = 0; i < m->turn.member_count; i++) {
+        uint32_t votes = 0;
+        for (uint32_t k = 0; k < m->turn.member_count; k++)
+            if (agree(digest[k], digest[i]))
+                votes += GROUP_MEMBERS_MAX + 1 - (uint32_t)(digest[k] & UNSURE);
+        if (votes <= best) continue; /* of equals the first */
+        best = votes;
+        *ret_digest = digest[i];
+    }
+    return true;
+}
+
+/* Its state is not that of the others: it is to get it anew. */
+static void give_up_state(struct member *m)
+{
+    member_shard_forget(m);
+    m->self.has_state = 0;
+    m->self.position = 0;
+    m->mine = (struct slot_set){0};
+    member_void_sums(m);
+}
+
+void member_vote_advance(struct member *m)
+{
+    uint64_t digest;
+    if (m->turn.kind != TURN_VOTE || m->me == GROUP_NOBODY || !m->self.has_state) return;
+    if (wire_tag_compare(&m->vote_ended, &m->turn.tag) == 0 || !find_majority(m, &digest)) return;
+    m->vote_ended = m->turn.tag;
+    m->self.unsure = 0;
+    for (uint32_t i = 0; i < m->turn.member_count; i++)
+        if (!agree(member_status_of(m, m->turn.member[i])->digest, digest))
+            m->outvoted |= UINT64_C(1) << i;
+    if (!agree(m->self.digest, digest)) give_up_state(m);
+    member_tell_all(m);
+}
+
+bool member_take_outvoted(struct member *m, uint64_t *ret_id)
+{
+    if (m->outvoted == 0) return false;
+    *ret_id = m->turn.member[__builtin_ctzll(m->outvoted)];
+    m->outvoted &= m->outvoted - 1;
+    return true;
+}
+
+/* All have seen the result, or one of them is lost. */
+bool member_vote_is_over(const struct member *m)
+{
+    bool pending = false;
+    for (uint32_t i = 0; i < m->turn.member_count; i++) {
+        const struct wire_status *status = member_status_of(m, m->turn.member[i]);
+        if (status == NULL || wire_tag_compare(&status->broken, &m->turn.tag) == 0) return true;
+        if (member_is_left_out(m, m->turn.member[i])) return true;
+        if (!status->has_state) continue; /* outvoted, or lost: it is behind */
+        pending = pending || !has_voted(m, status) || status->unsure;
+    }
+    return !pending;
+}
+
+bool member_vote_is_due(const struct seen *seen)
+{
+    uint32_t level = 0;
+    bool unsure = false;
+    for (uint32_t i = 0; i < seen->count && level < GROUP_MEMBERS_MAX; i++) {
+        if (!member_is_level(seen, i) || seen->out[i] || seen->status[i]->leaving) continue;
+        level++;
+        unsure = unsure || seen->status[i]->unsure;
+    }
+    return unsure && level > 1;
+}

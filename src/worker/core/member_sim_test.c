@@ -116,6 +116,7 @@ struct world {
     uint32_t slots, steps, gang, node_count, save_every, heap_count;
     uint32_t nodes_max, alive_max;
     bool calm, spiky, noisy, sharded, gentle, split;
+    bool lonely, taken; /* see lonely_trouble() */
     bool flips;  /* nothing happens but joins, and in what comes to a joiner a bit flips, once */
     bool sticky; /* now and then a program is stuck in its slot for seconds */
     struct layout layout;
@@ -136,7 +137,8 @@ struct world {
     int16_t store_scale[BLOCKS];
     uint32_t done_count, crashes, joins, leaves, glitches, damages, redone, stuck, left_out;
     uint32_t watched; /* states that came while the others computed */
-    uint32_t outvoted, flipped;
+    uint32_t outvoted, flipped, founds;
+    uint64_t left_at;
     const char *wrong;
 };
 
@@ -560,6 +562,7 @@ static void hand_in(struct world *w, struct node *node)
 
 static void found(struct world *w, struct node *node)
 {
+    w->founds++;
     if (w->store_full) {
         memcpy(node->weights, w->store_weights, sizeof node->weights);
         memcpy(node->scale, w->store_scale, sizeof node->scale);
@@ -762,8 +765,35 @@ static void cut_off(struct world *w)
     later(w, 500000 + below(w, 9000000), (struct occurrence){.kind = ON_HEAL, .node = victim});
 }
 
+/* Of two that hold everything between them one dies, and the other is told to leave in the same moment:
+ * with `taken` somebody has just come that can take what it holds, else others come later. */
+static void lonely_trouble(struct world *w)
+{
+    const struct member *m = &w->node[1].member;
+    bool settled = m->self.base.turn != 0 && m->self.position > 2;
+    int64_t again_us = 20000 + below(w, 50000);
+    if (w->node[0].alive && settled && w->taken && w->node_count == 2) {
+        join(w);
+        again_us = 32000 + below(w, 40000);
+    } else if (w->node[0].alive && settled) {
+        crash(w, 0, true);
+        member_leave(&w->node[1].member);
+        serve(w, 1);
+        again_us = 3000000;
+    } else if (!w->node[0].alive) {
+        w->left_at = m->self.position;
+        if (!w->taken) join(w);
+        return;
+    }
+    later(w, again_us, (struct occurrence){.kind = ON_TROUBLE});
+}
+
 static void trouble(struct world *w)
 {
+    if (w->lonely) {
+        lonely_trouble(w);
+        return;
+    }
     if (w->done_count > 0) return; /* nobody is started for a job that is done */
     uint32_t what = below(w, 10), victim = below(w, w->node_count);
     struct node *node = &w->node[victim];
@@ -977,6 +1007,7 @@ static const char *run_world(struct world *w, bool quiet)
     uint32_t first = 1 + below(w, w->alive_max);
     w->gang = 1 + below(w, first < 4 ? first : 4);
     if (w->split && first < 4) first = 4;
+    if (w->lonely) first = 2, w->gang = 1;
     for (uint32_t i = 0; i < first; i++) join(w);
     if (!quiet) later(w, below(w, 2000000), (struct occurrence){.kind = ON_TROUBLE});
     bool ever = true;
@@ -1086,6 +1117,34 @@ static void a_state_that_came_wrong_is_outvoted(void **state)
     assert_true(outvoted * 10 > flipped * 8);
 }
 
+static void a_leaver_with_the_only_copy_loses_nothing(void **state)
+{
+    (void)state;
+    uint32_t handed_over = 0, written = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        world_init(&w, seed);
+        w.lonely = true;
+        w.taken = seed % 2 == 0;
+        w.sharded = true;
+        w.gentle = w.noisy = w.sticky = false;
+        w.slots = 16, w.steps = 60, w.save_every = 1000; /* none but the first and what it writes */
+        w.nodes_max = SMALL_NODES, w.alive_max = SMALL_ALIVE;
+        const char *wrong = run_world(&w, false);
+        if (wrong != NULL) print_error("seed %llu: %s\n", (unsigned long long)seed, wrong);
+        assert_null(wrong);
+        assert_false(w.node[1].alive);
+        assert_int_equal(w.fallbacks, 0);
+        handed_over += w.founds == 1;
+        if (w.founds == 1) continue;
+        written++;
+        assert_int_equal(w.founds, 2);
+        assert_true(w.left_at > 2);
+        assert_true(w.node[w.node_count - 1].member.log_end + w.left_at == w.steps);
+    }
+    assert_true(handed_over > 10);
+    assert_true(written > 10);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) first_seed = strtoull(argv[1], NULL, 10), seed_count = 1;
@@ -1093,6 +1152,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(schedules_that_went_wrong_once),
                                        cmocka_unit_test(one_cut_off_costs_the_others_nothing),
                                        cmocka_unit_test(a_state_that_came_wrong_is_outvoted),
+                                       cmocka_unit_test(a_leaver_with_the_only_copy_loses_nothing),
                                        cmocka_unit_test(any_schedule_gives_the_same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

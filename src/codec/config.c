@@ -10,9 +10,12 @@ enum {
     THRESHOLD_MIN_PPM = 10000,
     THRESHOLD_MAX_PPM = 10000000,
 };
-#define TIME_MIN_US      INT64_C(1000)       /* 1 ms: below, timers are noise */
-#define LEASE_US_DEFAULT INT64_C(5400000000) /* 90 minutes: a server may be away for an hour */
-#define TIME_MAX_US      INT64_C(30 * 86400000000) /* 30 days */
+#define MATCH_ROUND_MIN_US INT64_C(1000000)
+#define MATCH_ROUND_MAX_US INT64_C(86400000000) /* a day */
+#define MATCH_RESTART_US   INT64_C(60000000)
+#define TIME_MIN_US        INT64_C(1000)       /* 1 ms: below, timers are noise */
+#define LEASE_US_DEFAULT   INT64_C(5400000000) /* 90 minutes: a server may be away for an hour */
+#define TIME_MAX_US        INT64_C(30 * 86400000000) /* 30 days */
 
 bool config_peek_catalog(const char *file, const char *text, size_t bytes,
                          char ret_path[CONFIG_TEXT_BYTES], struct error *ret_error)
@@ -223,6 +226,19 @@ static void read_timing(struct pool_config *settings, yaml_item *map)
     settings->replace_slow_us = read_patience(map, "replace_slow", settings->replace_slow_us);
 }
 
+static void read_matching(struct config *config, yaml_item *map)
+{
+    config->matching =
+        (struct pool_event){.kind = POOL_EVENT_MATCHING_DEFINED, .version = POOL_CORE_VERSION};
+    yaml_item *round = yaml_any(map, "round");
+    if (round != NULL && strcmp(yaml_item_string(round), "off") == 0) round = NULL;
+    if (round != NULL)
+        config->matching.u.matching_defined.round_us =
+            yaml_duration_us(map, "round", MATCH_ROUND_MIN_US, MATCH_ROUND_MAX_US, 0);
+    config->matching.u.matching_defined.restart_us =
+        yaml_duration_us(map, "restart", 0, MATCH_ROUND_MAX_US, MATCH_RESTART_US);
+}
+
 bool config_parse(const struct catalog *catalog, const char *file, const char *text, size_t bytes,
                   struct config *ret_config, struct error *ret_error)
 {
@@ -238,6 +254,7 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
     read_providers(ret_config, yaml_list(root, "providers"));
     config_read_classes(ret_config, root);
     config_read_tenants(catalog, ret_config, root);
+    read_matching(ret_config, yaml_map(root, "matching"));
     read_limits(&ret_config->pool, yaml_map(root, "limits"));
     yaml_item *timing = yaml_map(root, "timing");
     read_timing(&ret_config->pool, timing);

@@ -62,6 +62,7 @@ struct config {
     struct config_provider providers[CONFIG_PROVIDERS_MAX];
     struct config_account accounts[CONFIG_ACCOUNTS_MAX]; /* a parent before its children */
     struct pool_event classes[JOB_CLASS_END];        /* CLASS_DEFINED; seq and now_us are left 0 */
+    struct pool_event matching;                      /* MATCHING_DEFINED, likewise */
     uint32_t quota_weight_milli[CATALOG_MODELS_MAX]; /* by model; 1000 if nothing else is said */
     uint64_t quota_cpus;                             /* models of the second kind of quota */
     struct pool_config pool;                         /* limits and timing; incarnation is left 0 */

@@ -273,6 +273,22 @@ static void no_allocation_failure_is_lost(void **state)
     }
 }
 
+static void matching_is_off_unless_asked_for(void **state)
+{
+    (void)state;
+    expect_good("matching: {restart: 10s}\n");
+    assert_null(pool_event_check(&config.matching));
+    assert_true(config.matching.u.matching_defined.round_us == 0);
+    assert_true(config.matching.u.matching_defined.restart_us == 10000000);
+    expect_good("matching: {round: 6m}\n");
+    assert_true(config.matching.u.matching_defined.round_us == 360000000);
+    assert_true(config.matching.u.matching_defined.restart_us == 60000000);
+    expect_good("matching: {round: off}\n");
+    assert_true(config.matching.u.matching_defined.round_us == 0);
+    expect_mistake("matching:\n  rounds: 6m\n",
+                   "shoal.yaml:2: unknown key \"rounds\" in matching; did you mean \"round\"?");
+}
+
 static void classes_are_data(void **state)
 {
     (void)state;
@@ -338,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tenants_are_a_tree),
+        cmocka_unit_test(matching_is_off_unless_asked_for),
         cmocka_unit_test(classes_are_data),
 
         cmocka_unit_test(everything_is_read),

@@ -1,4 +1,5 @@
 #include "codec/job_spec.h"
+#include "codec/job_work.h"
 #include "codec/names.h"
 #include "codec/record.h"
 #include "codec/yaml_tree.h"
@@ -247,6 +248,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
     read_budget(spec, yaml_map(root, "budget"));
     read_market(spec, yaml_map(root, "market"));
     read_elastic(spec, root);
+    job_work_read(catalog, spec, yaml_map(root, "work"));
     read_run(spec, root);
     bool good = yaml_finish(tree, ret_error);
     yaml_close(tree);
@@ -334,6 +336,8 @@ bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_
         !find_id(&ids, ID_REGION, spec->region, &event.u.job_submitted.region))
         return false;
     struct job_terms terms = spec->terms;
+    terms.work_id = job_work_id(spec);
+    ret_events->rate_count = job_work_events(spec, ret_events->rates);
     ret_events->terms = terms_event(&terms);
     if (ret_events->terms.kind != 0)
         event.u.job_submitted.terms_id = ret_events->terms.u.terms_defined.terms_id;

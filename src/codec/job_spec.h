@@ -25,6 +25,12 @@ enum {
 /* checkpoint_every: chosen by the workers from what a checkpoint costs and how often one is lost */
 #define JOB_CHECKPOINT_AUTO UINT32_MAX
 
+/* Declared: per device, any unit, one for all models; 0 = never runs there. */
+struct job_rate {
+    uint64_t rate_micro;
+    uint32_t model; /* catalog index */
+};
+
 struct job_spec {
     char name[JOB_NAME_BYTES];
     char tenant[JOB_NAME_BYTES], project[JOB_NAME_BYTES];
@@ -42,6 +48,9 @@ struct job_spec {
     char checkpoint_dir[JOB_PATH_BYTES]; /* folder or s3://BUCKET/PREFIX; "" = the server chooses */
     uint64_t steps;
     int64_t work_per_slot_us;
+    char work[JOB_NAME_BYTES]; /* kind of work (job_work.h); "" = it has no `work` */
+    uint32_t rate_count;
+    struct job_rate rates[CATALOG_MODELS_MAX];
     struct text_list command; /* argv */
     struct text_list env;     /* key, value, key, value, ... */
     char dir[JOB_PATH_BYTES];
@@ -52,6 +61,8 @@ struct job_spec {
 
 /* What the core is told of a job, in this order. */
 struct job_events {
+    struct pool_event rates[CATALOG_MODELS_MAX]; /* rate_count of RATE_TOLD */
+    uint32_t rate_count;
     struct pool_event terms; /* kind 0: it has none */
     struct pool_event submitted;
 };
@@ -66,7 +77,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
 char *job_spec_text(const struct catalog *catalog, const struct job_spec *spec) WARN_UNUSED;
 uint64_t job_spec_text_hash(const char *text); /* XXH3, never 0 */
 
-/* TERMS_DEFINED, if it has any, and JOB_SUBMITTED; seq and now_us are left 0 for the caller. false:
+/* RATE_TOLD and TERMS_DEFINED, if it has any, and JOB_SUBMITTED; seq and now_us are left 0 for the caller. false:
  * a name found no number. */
 bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_hash,
                     id_of_name_fn *id_of, void *id_self, struct job_events *ret_events,

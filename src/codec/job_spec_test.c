@@ -316,6 +316,35 @@ static void shares_and_hosts_are_terms_and_survive_the_text(void **state)
     mem_free(text);
 }
 
+static void work_and_its_rates_become_events_and_survive_the_text(void **state)
+{
+    (void)state;
+    static struct job_events events, again, other;
+    struct error error;
+    expect_good("{name: hi, kind: batch, run: {command: [x]}, work: {time: 5h, rates: {T4: 0, "
+                "H100: 12.5}}}");
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_int_equal(events.rate_count, 2);
+    for (uint32_t i = 0; i < 2; i++) assert_null(pool_event_check(&events.rates[i]));
+    const struct job_terms *terms = &events.terms.u.terms_defined.terms;
+    assert_true(terms->work_id != 0 && terms->work_id == events.rates[0].u.rate_told.work_id);
+    assert_true(terms->run_us == INT64_C(5) * 3600 * 1000000);
+    assert_true(events.rates[0].u.rate_told.rate_micro == 12500000); /* in the catalog's order */
+    assert_true(events.rates[1].u.rate_told.rate_micro == 0);
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    expect_good(text);
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
+    assert_memory_equal(again.rates, events.rates, 2 * sizeof again.rates[0]);
+    mem_free(text);
+    expect_good("{name: ho, kind: batch, run: {command: [x]}, work: {}}");
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &other, &error));
+    assert_int_equal(other.rate_count, 0);
+    assert_true(other.terms.u.terms_defined.terms.work_id != 0);
+    assert_true(other.terms.u.terms_defined.terms.work_id != terms->work_id);
+}
+
 static void a_job_becomes_an_event(void **state)
 {
     (void)state;
@@ -396,6 +425,7 @@ int main(void)
         cmocka_unit_test(its_own_text_gives_the_same_job),
         cmocka_unit_test(the_hash_is_stable_and_blind_to_layout),
         cmocka_unit_test(shares_and_hosts_are_terms_and_survive_the_text),
+        cmocka_unit_test(work_and_its_rates_become_events_and_survive_the_text),
         cmocka_unit_test(a_job_becomes_an_event),
         cmocka_unit_test(terms_are_an_event_of_their_own_under_an_id_of_their_content),
         cmocka_unit_test(work_saturates),

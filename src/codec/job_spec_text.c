@@ -197,6 +197,20 @@ static void put_elastic(struct writer *w, const struct job_spec *spec)
     close_with(w, "}");
 }
 
+static void put_work(struct writer *w, const struct catalog *catalog, const struct job_spec *spec)
+{
+    if (spec->work[0] == '\0') return;
+    open_at(w, "work", "{");
+    put_member(w, "name", spec->work);
+    if (spec->terms.run_us != 0) put_number(w, "time", "\"%" PRId64 "us\"", spec->terms.run_us);
+    if (spec->rate_count > 0) open_at(w, "rates", "{");
+    for (uint32_t i = 0; i < spec->rate_count; i++)
+        put_number(w, catalog->models[spec->rates[i].model].name, "%" PRIu64 ".%06" PRIu64,
+                   spec->rates[i].rate_micro / 1000000, spec->rates[i].rate_micro % 1000000);
+    if (spec->rate_count > 0) close_with(w, "}");
+    close_with(w, "}");
+}
+
 static void put_spec(struct writer *w, const struct catalog *catalog, const struct job_spec *spec)
 {
     open_at(w, NULL, "{");
@@ -212,6 +226,7 @@ static void put_spec(struct writer *w, const struct catalog *catalog, const stru
     put_needs(w, catalog, spec);
     put_market(w, spec);
     put_elastic(w, spec);
+    put_work(w, catalog, spec);
     open_at(w, "run", "{");
     put_list(w, "command", &spec->command);
     open_at(w, "env", "{");

@@ -97,7 +97,9 @@ static bool push_job(struct server *s, const struct job_spec *spec, char *spec_t
         (void)error_set(ret_error, "out of memory; try again");
         goto fail;
     }
-    if (events.terms.kind != 0) trouble = pump_push(s->pump, &events.terms);
+    for (uint32_t i = 0; i < events.rate_count && trouble == NULL; i++)
+        trouble = pump_push(s->pump, &events.rates[i]);
+    if (trouble == NULL && events.terms.kind != 0) trouble = pump_push(s->pump, &events.terms);
     if (trouble == NULL) trouble = pump_push(s->pump, &events.submitted);
     if (trouble != NULL) {
         struct batch *b = pump_batch(s->pump);

@@ -183,6 +183,7 @@ static bool push_definitions(struct server *s, struct error *ret_error)
     }
     for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
         trouble = pump_push(s->pump, &s->config->classes[i]);
+    if (trouble == NULL) trouble = pump_push(s->pump, &s->config->matching);
     if (trouble == NULL) trouble = push_accounts(s);
     return trouble == NULL || error_set(ret_error, "%s: %s", s->config_file, trouble);
 }

@@ -74,6 +74,16 @@ static void print_wishes(const json_t *wishes, const struct term *term)
     json_array_foreach(wishes, i, row) fprintf(term->stream, "  %s\n", row_text(row, "text"));
 }
 
+/* Where its work runs how fast, if that is told apart by more than NCU. */
+static void print_rates(const json_t *rates, const struct term *term)
+{
+    size_t i;
+    json_t *row;
+    if (json_array_size(rates) == 0) return;
+    fprintf(term->stream, "runs at\n");
+    json_array_foreach(rates, i, row) fprintf(term->stream, "  %s\n", row_text(row, "text"));
+}
+
 /* The API gives the newest first; a story is read from its beginning. */
 static bool why_print(const json_t *answer, const struct term *term, struct error *ret_error)
 {
@@ -84,6 +94,7 @@ static bool why_print(const json_t *answer, const struct term *term, struct erro
     for (size_t i = count; i > 0; i--) print_decision(json_array_get(decisions, i - 1), term);
     if (count == 0) fprintf(term->stream, "nothing has been decided about this job yet\n");
     print_wishes(row_list(answer, "wishes"), term);
+    print_rates(row_list(answer, "rates"), term);
     return true;
 }
 

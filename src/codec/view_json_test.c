@@ -3,6 +3,7 @@
 #include "codec/codec.h"
 #include "codec/explain_json.h"
 #include "codec/json.h"
+#include "codec/rates_json.h"
 #include "codec/view_json.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -259,6 +260,30 @@ static void reals_print_as_they_were_written(void **state)
     mem_free(text);
 }
 
+static void rates_are_sentences(void **state)
+{
+    (void)state;
+    const struct rate_view rates[] = {
+        {.model = 0, .told = 1U << RATE_MEASURED, .measured_milli = 12500, .speed_ppm = 1415000},
+        {.model = 1, .told = 1U << RATE_DECLARED, .declared_milli = 40, .speed_ppm = 230000},
+        {.model = 2, .speed_ppm = 500000},
+        {.model = 3, .told = 1U << RATE_DECLARED}};
+    static const char *const texts[] = {
+        ": 142 % of its usual speed (measured: 12.500 a second on a device)",
+        ": 23 % of its usual speed (declared: 0.040 a second on a device)",
+        ": 50 % of its usual speed (by its NCU)", ": never, as declared"};
+    json_t *rows = rates_json(&names, rates, 4);
+    assert_int_equal(json_array_size(rows), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *model = json_string_value(json_object_get(row, "model"));
+        const char *text = json_string_value(json_object_get(row, "text"));
+        assert_string_equal(model, catalog.models[i].name);
+        assert_string_equal(text + strlen(model), texts[i]);
+    }
+    json_decref(rows);
+}
+
 static void wishes_are_sentences(void **state)
 {
     (void)state;
@@ -294,6 +319,7 @@ int main(void)
 {
     codec_init();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_are_sentences),
         cmocka_unit_test(wishes_are_sentences),
         cmocka_unit_test(a_job_row),
         cmocka_unit_test(a_node_and_a_lease_row),

@@ -2,6 +2,7 @@
 #include "codec/explain_json.h"
 #include "codec/json.h"
 #include "codec/names.h"
+#include "codec/rates_json.h"
 #include "server/server_state.h"
 #include <sqlite3.h>
 #include <string.h>
@@ -95,6 +96,14 @@ static json_t *wishes_of(struct server *s, uint64_t job_id)
     return explanation_json(&view_names, &explanation);
 }
 
+static json_t *rates_of(struct server *s, uint64_t job_id)
+{
+    struct rate_view rates[CATALOG_MODELS_MAX];
+    struct view_names view_names = server_view_names(s);
+    return rates_json(&view_names, rates,
+                      pool_rates_of(s->pool, job_id, rates, CATALOG_MODELS_MAX));
+}
+
 /* What holds it up now, what would let it start, then everything that was decided. */
 void api_job_why(struct server *s, request *r)
 {
@@ -112,11 +121,13 @@ void api_job_why(struct server *s, request *r)
     (void)leases_refresh(&s->leases, s->pool); /* no memory: culprits without their nodes */
     json_t *stall = stalls_json(&s->stalls, request_id(r), node_of, s);
     json_t *wishes = wishes_of(s, request_id(r));
-    json_t *answer =
-        rows == NULL || stall == NULL || wishes == NULL
-            ? NULL
-            : json_pack("{s:O,s:O,s:O}", "stall", stall, "wishes", wishes, "decisions", rows);
+    json_t *rates = rates_of(s, request_id(r));
+    json_t *answer = rows == NULL || stall == NULL || wishes == NULL || rates == NULL
+                         ? NULL
+                         : json_pack("{s:O,s:O,s:O,s:O}", "stall", stall, "wishes", wishes, "rates",
+                                     rates, "decisions", rows);
     json_decref(rows);
+    json_decref(rates);
     json_decref(wishes);
     json_decref(stall);
     request_reply_json(r, 200, answer);

@@ -61,6 +61,8 @@ expect 2 'not "99999999999999999999"' ckpt ls . --step 99999999999999999999
 expect 2 "--out is needed" ckpt merge .
 expect 2 "--shards takes 1 to" ckpt reshard . --out x
 expect 2 'one folder at a time; what is "b"' ckpt verify a b
+expect 1 "nowhere/journal.db: cannot open the journal" replay --data nowhere
+expect 2 '"--to" is not an option, or its value is missing or wrong' replay --to x
 for ckpt_verb in ls verify diff merge reshard digest gc; do
     expect 0 "example: shoal ckpt $ckpt_verb" ckpt "$ckpt_verb" --help
 done

@@ -22,6 +22,12 @@ static int run_server(const struct cli_verb *verb, int argc, char **argv)
     return server_main(argc, argv);
 }
 
+static int run_replay(const struct cli_verb *verb, int argc, char **argv)
+{
+    (void)verb;
+    return replay_main(argc, argv);
+}
+
 static int run_ckpt(const struct cli_verb *verb, int argc, char **argv)
 {
     (void)verb;
@@ -86,6 +92,9 @@ static const struct cli_verb verbs[] = {
     /* These read their own arguments, --help included. */
     {.name = "server", .summary = "the daemon; `shoal up` starts it", .run = run_server},
     {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},
+    {.name = "replay",
+     .summary = "step a journal once more, beside what was recorded",
+     .run = run_replay},
     {.name = "ckpt", .summary = "look at, check, convert and tidy checkpoints", .run = run_ckpt},
     {.name = "sim", .summary = "try the scheduler in made-up worlds", .run = run_sim},
 };

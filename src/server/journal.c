@@ -58,9 +58,9 @@ static bool prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret, struct err
     return fault(db, ret_error, "cannot prepare a statement");
 }
 
-static bool open_connection(const char *path, sqlite3 **ret_db, struct error *ret_error)
+static bool open_connection(const char *path, int access, sqlite3 **ret_db, struct error *ret_error)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    int flags = access | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(path, ret_db, flags, NULL) != SQLITE_OK) {
         (void)error_set(ret_error, "%s: cannot open the journal: %s", path,
                         *ret_db == NULL ? "out of memory" : sqlite3_errmsg(*ret_db));
@@ -151,16 +151,35 @@ journal *journal_open(const struct journal_options *options, struct error *ret_e
     j->mark_fd = -1;
     /* page_size only matters for a new file; 4 KiB is what bytes_max is counted in. */
     if (make_private(options->path, ret_error) &&
-        open_connection(options->path, &j->writer, ret_error) &&
+        open_connection(options->path, SQLITE_OPEN_READWRITE, &j->writer, ret_error) &&
         run_sql(j->writer,
                 "PRAGMA page_size=4096; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
                 "PRAGMA temp_store=MEMORY;",
                 ret_error) &&
         run_sql(j->writer, schema_sql, ret_error) &&
-        open_connection(options->path, &j->reader, ret_error) && check_format(j, ret_error) &&
-        limit_size(j->writer, options->bytes_max, ret_error) && prepare_writer(j, ret_error) &&
-        check_mark(j, options->path, ret_error))
+        open_connection(options->path, SQLITE_OPEN_READWRITE, &j->reader, ret_error) &&
+        check_format(j, ret_error) && limit_size(j->writer, options->bytes_max, ret_error) &&
+        prepare_writer(j, ret_error) && check_mark(j, options->path, ret_error))
         return j;
+    journal_close(j);
+    return NULL;
+}
+
+journal *journal_open_to_read(const char *path, struct error *ret_error)
+{
+    journal *j = mem_zalloc(1, sizeof *j);
+    int64_t format = 0;
+    if (j == NULL) {
+        (void)error_set(ret_error, "journal: out of memory");
+        return NULL;
+    }
+    j->mark_fd = -1;
+    if (open_connection(path, SQLITE_OPEN_READONLY, &j->reader, ret_error)) {
+        bool found = journal_meta_get(j, "format", &format, sizeof format);
+        if (found && format == JOURNAL_FORMAT) return j;
+        (void)error_set(ret_error, "%s: no journal of this program (format %d)", path,
+                        JOURNAL_FORMAT);
+    }
     journal_close(j);
     return NULL;
 }
@@ -201,7 +220,8 @@ bool journal_meta_put(journal *j, const char *key, const void *bytes, size_t cou
 bool journal_meta_get(journal *j, const char *key, void *ret_bytes, size_t count)
 {
     sqlite3_stmt *s = NULL;
-    if (!prepare(j->writer, "SELECT value FROM meta WHERE key = ?1", &s, NULL)) return false;
+    sqlite3 *db = j->writer != NULL ? j->writer : j->reader;
+    if (!prepare(db, "SELECT value FROM meta WHERE key = ?1", &s, NULL)) return false;
     bind_text(s, 1, key);
     bool found = sqlite3_step(s) == SQLITE_ROW && (size_t)sqlite3_column_bytes(s, 0) == count;
     if (found) memcpy(ret_bytes, sqlite3_column_blob(s, 0), count);

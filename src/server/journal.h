@@ -30,6 +30,8 @@ struct journal_options {
 };
 
 journal *journal_open(const struct journal_options *options, struct error *ret_error) WARN_UNUSED;
+/* Only what reads may be called; a server may write beside it. Never makes a file. */
+journal *journal_open_to_read(const char *path, struct error *ret_error) WARN_UNUSED;
 void journal_close(journal *j); /* moves the WAL into the database file; NULL is fine */
 
 bool journal_commit(journal *j, const struct batch *b, struct error *ret_error) WARN_UNUSED;

@@ -14,5 +14,7 @@
 #define SHOAL_SERVER_SERVER_H
 
 int server_main(int argc, char **argv);
+/* `shoal replay`: the journal once more, beside what was recorded (server/replay.h). */
+int replay_main(int argc, char **argv);
 
 #endif

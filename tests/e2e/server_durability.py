@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
 import threading
 import time
 import unittest
@@ -57,6 +58,17 @@ class Restart(Case):
         worker = node_row["leases"][0]["worker"]
         self.assertEqual(worker, before[1]["leases"][0]["worker"], "the same worker goes on")
         self.assertEqual(self.server.get("/v1/jobs/1")["state"], "running")
+        self.assert_replay_is_the_same()
+
+    def assert_replay_is_the_same(self):
+        """Beside the running server: all it has decided and booked, across the kill."""
+        done = subprocess.run([PROGRAM, "replay", "--data", self.server.data, "--json"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for name, least in ("decisions", 3), ("entries", 1):
+            count = json.loads(done.stdout)[name]
+            self.assertEqual(count["differences"], 0)
+            self.assertGreaterEqual(count["same"], least)
 
     def test_ledger_and_bill_agree_over_kills(self):
         self.server.start()

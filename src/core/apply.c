@@ -9,8 +9,8 @@
 #include "core/plan.h"
 #include "core/plan_match.h"
 #include "core/quota.h"
-#include "core/risk.h"
 #include "core/rate.h"
+#include "core/risk.h"
 #include "core/terms.h"
 
 static void define_model(pool *p, const struct pool_event *event, struct pool_output *out)
@@ -367,7 +367,7 @@ static void stalled(pool *p, const struct pool_event *event, struct pool_output 
     if (kind == STALL_OVER)
         plan_unname(p, slot, worker_id);
     else if (lease != SLOT_NONE)
-        is_news = plan_name(p, lease, kind);
+        is_news = plan_name(p, lease, kind) || j->last_reason == REASON_STALL_OVER;
     if (is_news && !said && !over_without) act_decision(p, out, decision);
     if (kind != STALL_OVER && lease != SLOT_NONE) plan_replace(p, lease, out);
 }

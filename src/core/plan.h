@@ -100,7 +100,9 @@ void plan_leave(pool *p, uint32_t lease, uint32_t reason, struct numbers numbers
 uint32_t plan_lease_of_worker(const pool *p, const struct job *j, uint64_t worker_id);
 /* Its worker is said to hold the job up (enum stall_kind). False: that was known. */
 bool plan_name(pool *p, uint32_t lease, uint32_t kind);
-void plan_unname(pool *p, uint32_t job, uint64_t worker_id); /* it moves; 0: all of the job do */
+/* It moves; 0: all of the job do. Who was slow may be so again in the next step: that name is only
+ * believed no longer than any other. */
+void plan_unname(pool *p, uint32_t job, uint64_t worker_id);
 void plan_replace(pool *p, uint32_t lease, struct pool_output *out); /* if it is due */
 
 /* plan_release.c */

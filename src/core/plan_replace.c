@@ -49,8 +49,11 @@ bool plan_name(pool *p, uint32_t lease, uint32_t kind)
 
 void plan_unname(pool *p, uint32_t job, uint64_t worker_id)
 {
-    for (uint32_t l = p->jobs[job].leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
-        if (worker_id == 0 || p->leases[l].worker_id == worker_id) p->leases[l].stall_kind = 0;
+    for (uint32_t i = p->jobs[job].leases.head; i != SLOT_NONE; i = p->leases[i].job_link.next) {
+        struct lease *l = &p->leases[i];
+        if (is_slow(l->stall_kind)) continue;
+        if (worker_id == 0 || l->worker_id == worker_id) l->stall_kind = 0;
+    }
 }
 
 static bool is_one_of_many(const pool *p, const struct job *j)

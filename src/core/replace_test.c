@@ -132,6 +132,27 @@ static void what_is_told_no_more_is_believed_no_more(void **state)
     bench_close(&b);
 }
 
+/* Slowness flickers: a fast step in between is no news, a quarter of a minute is. */
+static void slowness_may_flicker(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_offer(&b, spot, 4);
+    struct lease_view culprit = lease_of(&b, 0);
+    int64_t half_us = b.config.replace_slow_us / 2;
+    tell_for(&b, &culprit, SLOW_COMPUTE, half_us);
+    bench_live(&b, STALL_BELIEVED_US + SECOND_US);
+    tell_for(&b, &culprit, SLOW_COMPUTE, half_us);
+    tell(&b, NULL, STALL_OVER);
+    bench_live(&b, STALL_BELIEVED_US - SECOND_US);
+    assert_int_equal(slow_nodes_gone(&b), 0);
+    assert_int_equal(b.said[DECISION_STALL][REASON_STALL_OVER], 1);
+    tell_for(&b, &culprit, SLOW_COMPUTE, half_us);
+    assert_int_equal(slow_nodes_gone(&b), 1);
+    assert_int_equal(b.said[DECISION_STALL][REASON_SLOW_COMPUTE], 2); /* and when it came back */
+    bench_close(&b);
+}
+
 static void many_at_once_are_nobodys_fault(void **state)
 {
     struct bench b;
@@ -251,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stalled_workers_node_is_replaced),
         cmocka_unit_test(what_is_told_no_more_is_believed_no_more),
+        cmocka_unit_test(slowness_may_flicker),
         cmocka_unit_test(many_at_once_are_nobodys_fault),
         cmocka_unit_test(what_is_of_no_single_machine_replaces_none),
         cmocka_unit_test(owned_machines_would_only_come_back),

@@ -1,6 +1,7 @@
 // Gloo's float32 ring allreduce over TCP on loopback, the other peer of bench_reduce:
 // `peer_gloo RANK RANKS EMPTY-FOLDER BYTES:ITERATIONS...`, one process per rank. Rank 0 prints for
 // each size one line, the bytes and then the time of the slowest rank in ms, once per iteration.
+#include "peer_reduce.h"
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
@@ -41,7 +42,7 @@ void measure(const std::shared_ptr<gloo::Context> &context, unsigned long long b
     for (size_t i = 0; i < in.size(); i++)
         in[i] = static_cast<float>(i % 97) + static_cast<float>(context->rank);
     if (context->rank == 0) std::printf("%llu", bytes);
-    for (int i = 0; i < iterations + 1; i++) {
+    for (int i = 0; i < WARM_UP + iterations; i++) {
         gloo::AllreduceOptions options(context);
         options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
         options.setInput(in.data(), in.size());
@@ -53,7 +54,7 @@ void measure(const std::shared_ptr<gloo::Context> &context, unsigned long long b
         gloo::allreduce(options);
         std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
         double all = slowest(context, took.count());
-        if (context->rank == 0 && i > 0) std::printf(" %.6f", all); // the first is warm-up
+        if (context->rank == 0 && i >= WARM_UP) std::printf(" %.6f", all);
     }
     if (context->rank == 0) std::printf("\n");
 }

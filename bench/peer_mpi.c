@@ -1,6 +1,7 @@
 /* OpenMPI's float32 allreduce, the peer of bench_reduce: `mpirun ... peer_mpi BYTES:ITERATIONS...`
  * prints for each size one line, the bytes and then the time of the slowest rank in ms, once per
  * iteration. */
+#include "peer_reduce.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +13,13 @@ static void measure(unsigned long long bytes, int iterations, int rank)
     if (in == NULL || out == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
     for (int i = 0; i < count; i++) in[i] = (float)(i % 97 + rank);
     if (rank == 0) printf("%llu", bytes);
-    for (int i = 0; i < iterations + 1; i++) {
+    for (int i = 0; i < WARM_UP + iterations; i++) {
         MPI_Barrier(MPI_COMM_WORLD);
         double start = MPI_Wtime();
         MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         double mine = MPI_Wtime() - start, slowest;
         MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-        if (rank == 0 && i > 0) printf(" %.6f", slowest * 1000); /* the first is warm-up */
+        if (rank == 0 && i >= WARM_UP) printf(" %.6f", slowest * 1000);
     }
     if (rank == 0) printf("\n");
     free(in);

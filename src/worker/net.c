@@ -2,17 +2,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "worker/agent_lines.h"
-#include "worker/link/net_links.h"
-#include "worker/net_conn.h"
-#include <arpa/inet.h>
+#include "worker/net_state.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <netdb.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -20,36 +13,9 @@
 #include <unistd.h>
 
 enum { TICK_MS = MEMBER_TICK_US / 1000, EVENTS = 64 };
-#define REDIAL_US INT64_C(200000)
-#define SETTLE_US INT64_C(1000000) /* higher ids dial us: give them this long before founding */
-#define HELLO_US  INT64_C(5000000)
-#define FLUSH_US  INT64_C(1000000)
-#define LINK_US   INT64_C(200000) /* a link lost, and the connection lives on: it is of no use */
-
-struct address {
-    uint64_t worker;
-    char text[NET_ADDRESS_BYTES];
-    bool tried;
-    int64_t dial_us;
-};
-
-struct net {
-    struct net_options options;
-    int epoll, listener, wake;
-    pthread_t thread;
-    _Atomic bool stopping;
-    char text[NET_ADDRESS_BYTES];
-    struct conn *conn[NET_CONNECTIONS_MAX];
-    uint32_t conn_count;
-    struct address address[GROUP_PEERS_MAX];
-    uint32_t address_count;
-    bool knows_peers, said_refused;
-    int64_t refused_us; /* since when peers were refused and none was let in; 0: not so */
-    char refused_why[640];
-    int64_t listed_us;
-    struct agent_lines agent;
-    struct net_links *links;
-};
+#define HELLO_US INT64_C(5000000)
+#define FLUSH_US INT64_C(1000000)
+#define LINK_US  INT64_C(200000) /* a link lost, and the connection lives on: it is of no use */
 
 const char *net_address(const struct net *net)
 {
@@ -84,7 +50,7 @@ void net_sync(struct net *net)
     net_links_sync(net->links);
 }
 
-static struct conn *add_conn(struct net *net, int fd, bool dialled, uint64_t worker)
+struct conn *net_add_conn(struct net *net, int fd, bool dialled, uint64_t worker)
 {
     struct conn *conn = NULL;
     struct wire_hello hello = net->options.hello;
@@ -102,9 +68,7 @@ static struct conn *add_conn(struct net *net, int fd, bool dialled, uint64_t wor
     return NULL;
 }
 
-/* Takes the connection out of the machine; the struct is freed by sweep() after the round, since
- * epoll may still name it. */
-static void drop(struct net *net, struct conn *conn, const char *why)
+void net_drop(struct net *net, struct conn *conn, const char *why)
 {
     if (conn->dead) return;
     conn->dead = true;
@@ -134,92 +98,15 @@ static void accept_peers(struct net *net)
     for (;;) {
         int fd = accept4(net->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) return;
-        (void)add_conn(net, fd, false, 0);
+        (void)net_add_conn(net, fd, false, 0);
     }
 }
 
-static struct conn *find_conn(struct net *net, uint64_t worker)
+struct conn *net_find_conn(struct net *net, uint64_t worker)
 {
     for (uint32_t i = 0; i < net->conn_count; i++)
         if (!net->conn[i]->dead && net->conn[i]->worker == worker) return net->conn[i];
     return NULL;
-}
-
-static void dial(struct net *net, struct address *address, int64_t now_us)
-{
-    address->dial_us = now_us + REDIAL_US;
-    if (find_conn(net, address->worker) != NULL) return;
-    struct sockaddr_in remote;
-    if (!conn_parse_address(address->text, &remote)) {
-        address->tried = true; /* not an address: nobody to wait for */
-        return;
-    }
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&remote, sizeof remote) != 0 &&
-        errno != EINPROGRESS) {
-        (void)close(fd); /* never connected */
-        fd = -1;
-        address->tried = true;
-    }
-    if (fd >= 0) (void)add_conn(net, fd, true, address->worker);
-}
-
-/* Founding a group is fair once everybody listed had a chance to say that one exists already. */
-static void settle_peers(struct net *net, int64_t now_us)
-{
-    bool settled = net->knows_peers && net->refused_us == 0;
-    bool waited = now_us - net->listed_us > SETTLE_US;
-    for (uint32_t i = 0; i < net->address_count && settled; i++) {
-        const struct address *address = &net->address[i];
-        if (address->worker == net->options.hello.worker) continue;
-        const struct conn *conn = find_conn(net, address->worker);
-        bool here = conn != NULL && conn->up;
-        bool dialled = address->worker < net->options.hello.worker;
-        settled = here || waited || (dialled && address->tried);
-    }
-    if (settled != net->options.member->peers_settled)
-        member_peers_settled(net->options.member, settled);
-}
-
-static void dial_peers(struct net *net, int64_t now_us)
-{
-    for (uint32_t i = 0; i < net->address_count; i++) {
-        struct address *address = &net->address[i];
-        if (address->worker < net->options.hello.worker && now_us >= address->dial_us)
-            dial(net, address, now_us);
-    }
-    settle_peers(net, now_us);
-}
-
-void net_peers_begin(struct net *net)
-{
-    for (uint32_t i = 0; i < net->address_count; i++) net->address[i].dial_us = -1;
-}
-
-void net_peer_address(struct net *net, uint64_t worker, const char *address)
-{
-    if (worker == 0 || strlen(address) >= NET_ADDRESS_BYTES) return;
-    struct address *entry = NULL;
-    for (uint32_t i = 0; i < net->address_count; i++)
-        if (net->address[i].worker == worker) entry = &net->address[i];
-    if (entry == NULL) {
-        if (net->address_count == GROUP_PEERS_MAX) return;
-        entry = &net->address[net->address_count++];
-        *entry = (struct address){.worker = worker};
-        net->listed_us = clock_monotonic_us();
-    }
-    snprintf(entry->text, sizeof entry->text, "%s", address);
-    entry->dial_us = 0;
-}
-
-void net_peers_end(struct net *net)
-{
-    net->knows_peers = true;
-    for (uint32_t i = 0; i < net->address_count;)
-        if (net->address[i].dial_us < 0)
-            net->address[i] = net->address[--net->address_count];
-        else
-            i++;
 }
 
 void net_send_line(struct net *net, const char *line)
@@ -227,119 +114,10 @@ void net_send_line(struct net *net, const char *line)
     agent_lines_send(&net->agent, line);
 }
 
-/* What keeps this peer out, or NULL. */
-static const char *refusal(const struct net *net, const struct conn *conn,
-                           const struct wire_hello *hello, char *text, size_t bytes)
-{
-    const struct wire_hello *ours = &net->options.hello;
-    if (hello->job != ours->job) return "is of another job";
-    if (hello->plan != ours->plan) { /* before the identity, which then differs as well */
-        net->options.tell_difference(net->options.self, hello, text, bytes);
-        return text;
-    }
-    if (hello->identity != ours->identity) {
-        snprintf(text, bytes,
-                 "has identity %016" PRIx64 ", this worker %016" PRIx64
-                 "; run the same program with the same options and data",
-                 hello->identity, ours->identity);
-        return text;
-    }
-    if (hello->worker == 0 || hello->worker == ours->worker ||
-        (conn->dialled && hello->worker != conn->worker))
-        return "has an unexpected worker id";
-    return NULL;
-}
-
-/* Anybody can connect and talk nonsense: only workers of this job, and those we dialled, count. */
-static bool is_of_this_job(const struct net *net, const struct conn *conn)
-{
-    uint64_t job = 0;
-    if (conn->dialled) return true;
-    if (conn->kind != WIRE_HELLO || conn->payload_bytes < 4 + sizeof job) return false;
-    memcpy(&job, conn_payload(conn) + 4, sizeof job); /* lies there in every version */
-    return job == net->options.hello.job;
-}
-
-static void watch_refusals(struct net *net, int64_t now_us)
-{
-    bool others = false;
-    for (uint32_t i = 0; i < net->address_count; i++)
-        others = others || net->address[i].worker != net->options.hello.worker;
-    if (!others) net->refused_us = 0; /* who did not fit is gone */
-    for (uint32_t i = 0; i < net->conn_count; i++)
-        if (net->conn[i]->up) net->refused_us = 0;
-    if (net->refused_us != 0 && now_us - net->refused_us > NET_REFUSED_US)
-        net->options.on_refused(net->options.self, net->refused_why);
-}
-
-static bool refuse(struct net *net, const struct conn *conn, const char *why)
-{
-    if (net->refused_us == 0 && is_of_this_job(net, conn)) {
-        net->refused_us = clock_monotonic_us();
-        snprintf(net->refused_why, sizeof net->refused_why, "it %s", why);
-    }
-    if (!net->said_refused)
-        log_line(LOG_WARN, "worker", "a peer was refused", "why=\"it %s\"", why);
-    net->said_refused = true;
-    return false;
-}
-
-/* Our hello as it was sent on this connection. */
-static struct wire_hello own_hello(const struct net *net, const struct conn *conn)
-{
-    struct wire_hello hello = net->options.hello;
-    hello.key = conn->key;
-    return hello;
-}
-
-/* First frame of a connection. False: this is nobody to work with. */
-static bool greet(struct net *net, struct conn *conn)
-{
-    char text[512];
-    struct wire_hello hello;
-    uint32_t version = 0; /* lies there in every version */
-    if (conn->kind == WIRE_HELLO && conn->payload_bytes >= sizeof version)
-        memcpy(&version, conn_payload(conn), sizeof version);
-    if (version != net->options.hello.version) {
-        snprintf(text, sizeof text,
-                 "speaks version %" PRIu32 " of the protocol between workers, this one %" PRIu32
-                 "; install the same release of shoal on both",
-                 version, net->options.hello.version);
-        return refuse(net, conn, text);
-    }
-    if (!conn_read_hello(conn, &hello)) return refuse(net, conn, "says hello in another form");
-    const char *why = refusal(net, conn, &hello, text, sizeof text);
-    if (why != NULL) return refuse(net, conn, why);
-    conn->hello = hello;
-    conn->hello.tensor_marks = NULL; /* lay in the frame */
-    conn->greeted = conn->proof_due = true;
-    return true;
-}
-
-/* Second frame: it knows the token, so it is who it says. */
-static bool let_in(struct net *net, struct conn *conn)
-{
-    struct wire_hello ours = own_hello(net, conn);
-    const struct wire_hello *hello = &conn->hello;
-    if (!conn_check_proof(conn, net->options.door.token, hello, &ours))
-        return refuse(net, conn, "has another token; SHOAL_TOKEN must be the same");
-    for (uint32_t i = 0; i < net->conn_count; i++) /* it has started anew, or lost the old one */
-        if (net->conn[i] != conn && net->conn[i]->worker == hello->worker)
-            drop(net, net->conn[i], "reconnected");
-    conn->worker = hello->worker;
-    conn->up = member_peer_up(net->options.member, hello->worker, clock_monotonic_us());
-    if (!conn->up) return false;
-    char host[INET_ADDRSTRLEN];
-    conn_peer_host(conn, host);
-    net_links_peer_up(net->links, hello, conn->dialled ? conn->key : hello->key, host,
-                      conn->dialled);
-    return true;
-}
-
 static bool take_frame(struct net *net, struct conn *conn)
 {
-    if (!conn->greeted) return greet(net, conn);
-    if (!conn->up) return let_in(net, conn);
+    if (!conn->greeted) return net_greet(net, conn);
+    if (!conn->up) return net_let_in(net, conn);
     return member_frame(net->options.member, conn->worker, conn->kind, conn_payload(conn),
                         conn->payload_bytes, clock_monotonic_us());
 }
@@ -355,7 +133,7 @@ static void receive(struct net *net, struct conn *conn)
                          "worker=%" PRIu64, conn->worker);
             for (uint32_t k = 0; k < net->address_count; k++)
                 if (net->address[k].worker == conn->worker) net->address[k].tried = true;
-            drop(net, conn, result == CONN_LOST ? "closed" : "protocol");
+            net_drop(net, conn, result == CONN_LOST ? "closed" : "protocol");
             return;
         }
     }
@@ -374,7 +152,7 @@ static bool fill_frame(struct net *net, struct conn *conn)
 static bool fill(struct net *net, struct conn *conn)
 {
     if (conn->proof_due && conn_has_room(conn)) {
-        struct wire_hello ours = own_hello(net, conn);
+        struct wire_hello ours = net_own_hello(net, conn);
         conn->proof_due = !conn_put_proof(conn, net->options.door.token, &ours, &conn->hello);
     }
     while (conn->up && !conn->proof_due && conn_has_room(conn))
@@ -388,7 +166,7 @@ static void pump(struct net *net, struct conn *conn)
         if (!fill(net, conn)) return;
         enum conn_result result = conn_send(conn);
         if (result == CONN_AGAIN) return;
-        if (result == CONN_LOST) drop(net, conn, "closed");
+        if (result == CONN_LOST) net_drop(net, conn, "closed");
     }
     conn->unsent = true;
 }
@@ -398,13 +176,13 @@ static void tick(struct net *net, int64_t now_us)
     member_tick(net->options.member, now_us);
     for (uint32_t i = 0; i < net->conn_count; i++)
         if (!net->conn[i]->up && now_us - net->conn[i]->since_us > HELLO_US)
-            drop(net, net->conn[i], "no hello");
+            net_drop(net, net->conn[i], "no hello");
     for (uint32_t i = 0; i < net->conn_count; i++)
         if (net->conn[i]->link_lost_us != 0 && now_us - net->conn[i]->link_lost_us > LINK_US)
-            drop(net, net->conn[i], "link");
+            net_drop(net, net->conn[i], "link");
     if (net->options.wants_to_leave(net->options.self)) member_leave(net->options.member);
-    dial_peers(net, now_us);
-    watch_refusals(net, now_us);
+    net_dial_peers(net, now_us);
+    net_watch_refusals(net, now_us);
 }
 
 /* After a tick and after reading: who has still not been heard of? */
@@ -413,7 +191,7 @@ static void drop_silent(struct net *net)
     for (uint32_t i = 0; i < net->conn_count; i++) {
         struct conn *conn = net->conn[i];
         if (!conn->up || conn->unread || conn->dead) continue;
-        if (member_peer_is_silent(net->options.member, conn->worker)) drop(net, conn, "silent");
+        if (member_peer_is_silent(net->options.member, conn->worker)) net_drop(net, conn, "silent");
     }
 }
 
@@ -442,7 +220,7 @@ static void note_lost_links(struct net *net, int64_t now_us)
 {
     uint64_t peer;
     while (net_links_take_lost(net->links, &peer)) {
-        struct conn *conn = find_conn(net, peer);
+        struct conn *conn = net_find_conn(net, peer);
         if (conn != NULL && conn->link_lost_us == 0) conn->link_lost_us = now_us;
     }
 }

@@ -134,6 +134,62 @@ static void a_silent_agent_is_lost_but_the_node_is_paid_until_it_is_gone(void **
     bench_close(&b);
 }
 
+/* Sixteen nodes, the seventh is lost in the middle of the run: the other fifteen notice nothing, and
+ * one node is bought. */
+static void a_gang_that_loses_a_node_keeps_the_rest_and_buys_one(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    bench_open(&b, NULL);
+    bench_model(&b, H100, 2500, 80, 1);
+    struct test_offer stock = spot;
+    stock.stock = 20;
+    bench_offer(&b, stock);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 8, .max = 16});
+    bench_raise(&b);
+    bench_tick(&b);
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 16);
+    uint32_t stopped = b.asked[POOL_COMMAND_STOP_WORKER],
+             started = b.asked[POOL_COMMAND_ENSURE_WORKER];
+    assert_true(bench_lease(&b, 1, 6, &lease));
+    bench_node_full(&b, lease.node_key, NODE_PHASE_GONE, NODE_REASON_PREEMPTED, 0, -1);
+    bench_tick(&b);
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 15);
+    assert_int_equal(bench_nodes(&b, NODE_ORDERED, NULL), 1);
+    assert_int_equal(b.asked[POOL_COMMAND_STOP_WORKER], stopped);
+    bench_raise(&b);
+    bench_tick(&b);
+    assert_int_equal(b.asked[POOL_COMMAND_ENSURE_WORKER], started + 1);
+    assert_int_equal(b.said[DECISION_PLACE][REASON_GANG_READY], 1);
+    bench_close(&b);
+}
+
+/* The same silence of the machine, three causes, three reasons. */
+static void a_loss_is_told_by_its_cause(void **state)
+{
+    static const struct {
+        uint32_t told, reason;
+        int64_t notice_us;
+    } causes[] = {{NODE_REASON_PREEMPTED, REASON_PREEMPTED, 0},
+                  {NODE_REASON_PREEMPTED, REASON_PREEMPTED_NOTICED, 30 * SECOND_US},
+                  {NODE_REASON_CRASHED, REASON_CRASHED, 0}};
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct bench b;
+        open_with(&b, 1);
+        uint64_t key = last_ordered(&b);
+        bench_raise(&b);
+        if (causes[i].notice_us != 0)
+            bench_node_full(&b, key, NODE_PHASE_UP, 0, b.now_us + causes[i].notice_us, -1);
+        bench_node_full(&b, key, NODE_PHASE_GONE, causes[i].told, 0, -1);
+        assert_non_null(bench_decision(&b, DECISION_LOST, causes[i].reason));
+        bench_close(&b);
+    }
+}
+
 static void late_answers_about_ended_nodes_meet_a_release(void **state)
 {
     struct bench b;
@@ -405,6 +461,8 @@ int main(void)
         cmocka_unit_test(a_refusal_backs_off_and_tries_the_next_offer),
         cmocka_unit_test(a_node_that_does_not_come_up_is_given_up),
         cmocka_unit_test(a_silent_agent_is_lost_but_the_node_is_paid_until_it_is_gone),
+        cmocka_unit_test(a_gang_that_loses_a_node_keeps_the_rest_and_buys_one),
+        cmocka_unit_test(a_loss_is_told_by_its_cause),
         cmocka_unit_test(late_answers_about_ended_nodes_meet_a_release),
         cmocka_unit_test(absent_before_the_order_arrived_is_not_believed),
         cmocka_unit_test(absent_about_a_node_that_runs_is_asked_back_before_it_is_believed),

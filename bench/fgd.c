@@ -22,12 +22,12 @@
 
 enum { PERCENT_END = 256, SEEDS_MAX = 1024 };
 
-static const struct fgd_policy *const policies[] = {&fgd_shoal, &fgd_fgd, &fgd_bestfit,
+static const struct fgd_policy *const policies[] = {&fgd_shoal, &fgd_pool, &fgd_fgd, &fgd_bestfit,
                                                     &fgd_random};
 enum { POLICIES = sizeof policies / sizeof policies[0] };
 
 static struct published_list policy_list = {
-    .option = "--policy", .word = "NAME", .meaning = "shoal fgd bestfit random (all)"};
+    .option = "--policy", .word = "NAME", .meaning = "shoal shoal_pool fgd bestfit random (all)"};
 static struct published_list variant_list = {
     .option = "--variant", .word = "NAME", .meaning = "those of the folder (all)"};
 static struct published_list at_list = {.option = "--at",

@@ -137,7 +137,7 @@ static void *fgd_open(const struct fgd_world *world)
     pack_mix_init(&self->mix, self->mix_memory, FORMS_MAX, world->model_count);
     for (uint32_t i = 0; i < world->pod_count; i++)
         (void)pack_mix_arrived(&self->mix, &world->pods[i].form);
-    pack_mix_learn(&self->mix);
+    (void)pack_mix_learn(&self->mix);
     for (uint32_t i = 0; i < world->node_count; i++) fgd_look(self, world, i);
     return self;
 }

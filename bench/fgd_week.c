@@ -168,7 +168,7 @@ struct fgd_week fgd_week_run(struct fgd_world *world, const struct fgd_policy *p
     pack_mix_init(&meter.mix, memory, FORMS_MAX, world->model_count);
     for (uint32_t i = 0; i < world->pod_count; i++)
         (void)pack_mix_arrived(&meter.mix, &world->pods[i].form);
-    pack_mix_learn(&meter.mix);
+    (void)pack_mix_learn(&meter.mix);
     void *self = policy->open(world);
     for (uint32_t i = 0; i < list.event_count && list.events[i].at_s < start_s + WEEK_S; i++) {
         const struct event *event = &list.events[i];

@@ -36,6 +36,7 @@ struct fgd_run {
     struct pack_form form;
     struct pack_place place;
     uint32_t ticket;
+    uint64_t worker_id; /* of shoal_pool */
     bool placed;
     int64_t from_s, to_s;
 };
@@ -52,7 +53,7 @@ struct fgd_policy {
     void (*close)(void *self);
 };
 
-extern const struct fgd_policy fgd_shoal, fgd_fgd, fgd_bestfit, fgd_random;
+extern const struct fgd_policy fgd_shoal, fgd_pool, fgd_fgd, fgd_bestfit, fgd_random;
 
 void fgd_load(struct fgd_world *world, const char *folder, const char *variant, uint64_t seed);
 void fgd_free(struct fgd_world *world);

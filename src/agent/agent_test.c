@@ -51,7 +51,7 @@ static int setup(void **state)
     return 0;
 }
 
-static void start_agent(struct fixture *f, const char *lease_ms)
+static void start_agent_as(struct fixture *f, const char *lease_ms, const char *emulate_slot_us)
 {
     f->agent = fork();
     assert_true(f->agent >= 0);
@@ -60,9 +60,14 @@ static void start_agent(struct fixture *f, const char *lease_ms)
     (void)dup2(fd, 2);
     (void)execl(agent_program, agent_program, "--server", f->url, "--token-file", f->token,
                 "--node", "42", "--device", "H100", "--zone", "aurora/east-a", "--vram-mib",
-                "81920", "--emulate-slot-us", "1000", "--data", f->dir, "--lease-ms", lease_ms,
-                "--server-file", f->server_file, (char *)NULL);
+                "81920", "--emulate-slot-us", emulate_slot_us, "--data", f->dir, "--lease-ms",
+                lease_ms, "--server-file", f->server_file, (char *)NULL);
     _exit(99);
+}
+
+static void start_agent(struct fixture *f, const char *lease_ms)
+{
+    start_agent_as(f, lease_ms, "1000");
 }
 
 /* A pidfd is readable once the process has ended: waits for anybody's child, without polling. */
@@ -250,6 +255,29 @@ static void test_worker_joins_and_finishes(void **state)
     stop_script(f, 5000); /* the script reads the leave line and exits 0 */
     report = wait_phase(f, WORKER_PHASE_STOPPED);
     assert_int_equal(report.workers[0].exit_code, 0);
+    agent_report_close(&report);
+}
+
+/* It is told which devices are its own, in the words of each maker; where the agent itself was given some
+ * of the machine's, by the machine's numbers. */
+static void test_worker_sees_only_its_devices(void **state)
+{
+    struct fixture *f = *state;
+    const char *const args[] = {"/bin/sh", "-c",
+                                "echo \"$SHOAL_DEVICES $SHOAL_DEVICE_MILLI $CUDA_VISIBLE_DEVICES "
+                                "$ROCR_VISIBLE_DEVICES $ASCEND_RT_VISIBLE_DEVICES.\""};
+    struct reply_worker worker = shell_worker(args);
+    worker.slots = 0;
+    worker.device_mask = 1 << 1 | 1 << 3;
+    worker.device_milli = 1000;
+    fake_server_set_reply(
+        f->server, &(struct agent_reply){
+                       .lease_ms = 15000, .report_ms = 50, .worker_count = 1, .workers = &worker});
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "4,GPU-5,6,GPU-7", 1), 0);
+    start_agent_as(f, "15000", "0");
+    assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
+    wait_line(f, "1,3  GPU-5,GPU-7 1,3 1,3.");
+    struct agent_report report = wait_phase(f, WORKER_PHASE_FINISHED);
     agent_report_close(&report);
 }
 
@@ -602,6 +630,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(reports_what_it_is),
         TEST(worker_joins_and_finishes),
+        TEST(worker_sees_only_its_devices),
         TEST(batch_ends),
         TEST(worker_leaves_nobody_behind),
         TEST(failure_is_told),

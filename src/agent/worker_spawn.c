@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-enum { TALK_FD = 3, FIXED_COUNT = 20, CANNOT_EXEC = 127 };
+enum { TALK_FD = 3, FIXED_COUNT = 24, CANNOT_EXEC = 127 };
 
 /* ---- environment: the agent's, then the job's, then ours; later ones win ---- */
 
@@ -56,6 +56,60 @@ static void free_environment(struct environment *env)
     mem_free(env->entries);
 }
 
+/* The n-th of "4,5,6,7" as a copy; NULL: it has not so many, or no memory. */
+static char *nth_of(const char *list, uint32_t n)
+{
+    for (; n > 0; n--) {
+        list = strchr(list, ',');
+        if (list == NULL) return NULL;
+        list++;
+    }
+    return mem_printf("%.*s", (int)strcspn(list, ","), list);
+}
+
+/* The devices as the runtime of their maker counts them: an agent that was given some of a machine's
+ * counts from 0 all the same. NULL: it has fewer, or no memory. */
+static char *list_devices(uint32_t mask, const char *agents)
+{
+    char *text = mem_strdup("");
+    for (uint32_t i = 0; text != NULL && mask >> i != 0; i++) {
+        if ((mask >> i & 1) == 0) continue;
+        char *name = agents == NULL ? mem_printf("%" PRIu32, i) : nth_of(agents, i);
+        char *longer =
+            name == NULL ? NULL : mem_printf("%s%s%s", text, text[0] == '\0' ? "" : ",", name);
+        mem_free(name);
+        mem_free(text);
+        text = longer;
+        if (i + 1 == 32) break;
+    }
+    return text;
+}
+
+/* Which devices are its own, in the words of each maker's runtime: others work on the rest. */
+static void put_devices(struct environment *env, const struct reply_worker *wanted,
+                        const struct worker_place *place)
+{
+    static const char *const visible[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                          "ASCEND_RT_VISIBLE_DEVICES"};
+    if (wanted->device_milli == 0) {
+        for (size_t i = 0; i < sizeof visible / sizeof visible[0]; i++)
+            put(env, mem_printf("%s=", visible[i]));
+    }
+    if (wanted->device_mask == 0) return;
+    char *own = list_devices(wanted->device_mask, NULL);
+    put_text(env, "SHOAL_DEVICES", own);
+    mem_free(own);
+    if (wanted->device_milli > 0 && wanted->device_milli < 1000)
+        put_number(env, "SHOAL_DEVICE_MILLI", wanted->device_milli);
+    if (place->emulate_slot_us > 0) return; /* its devices are made up */
+    for (size_t i = 0; i < sizeof visible / sizeof visible[0]; i++) {
+        char *list = list_devices(wanted->device_mask, getenv(visible[i]));
+        if (list == NULL) env->failed = true;
+        put_text(env, visible[i], list);
+        mem_free(list);
+    }
+}
+
 static bool make_environment(struct environment *env, const struct reply_worker *wanted,
                              const struct worker_place *place, const char *status_file)
 {
@@ -80,6 +134,7 @@ static bool make_environment(struct environment *env, const struct reply_worker 
              0) /* else the job's own folder, if it has one, is for it to say */
         put_number(env, "SHOAL_CHECKPOINT_EVERY", wanted->checkpoint_every);
     put_text(env, "SHOAL_DEVICE_MODEL", place->model);
+    put_devices(env, wanted, place);
     put_text(env, "SHOAL_ZONE", place->zone);
     put_text(env, "SHOAL_TOKEN", wanted->token);
     put_text(env, "SHOAL_STATUS", status_file);
@@ -155,7 +210,9 @@ bool worker_spawn(const struct reply_worker *wanted, const struct worker_place *
     char **args = mem_zalloc(wanted->arg_count + 1, sizeof *args);
     if (args == NULL || wanted->arg_count == 0 ||
         !make_environment(&env, wanted, place, status_file)) {
-        (void)error_set(ret_error, "worker %" PRIu64 ": no command, or out of memory",
+        (void)error_set(ret_error,
+                        "worker %" PRIu64
+                        ": no command, devices that the agent does not have, or out of memory",
                         wanted->worker);
         goto done;
     }

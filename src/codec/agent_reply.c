@@ -1,6 +1,7 @@
 /* The server's half of agent_report.h. */
 #include "codec/agent_parts.h"
 #include "codec/agent_report.h"
+#include "core/limits.h"
 #include <string.h>
 
 enum { ENV_MAX = 128 };
@@ -37,6 +38,24 @@ static void take_env(struct reply_worker *worker, const struct json_map *spec)
     worker->env = texts;
 }
 
+static void take_devices(struct reply_worker *worker, const struct json_map *map)
+{
+    void *structs;
+    uint32_t count;
+    json_t *list = json_take_list(map, "devices", DEVICES_NAMED_MAX, 1, &structs, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        json_t *number = json_array_get(list, i);
+        json_int_t device = json_is_integer(number) ? json_integer_value(number) : -1;
+        if (device < 0 || device >= DEVICES_NAMED_MAX)
+            json_mistake(map, "devices", "expected numbers of devices, 0 to 31");
+        else
+            worker->device_mask |= UINT32_C(1) << device;
+    }
+    worker->device_milli = 1000;
+    if (json_object_get(map->object, "device_milli") != NULL)
+        worker->device_milli = (uint32_t)json_take_u64(map, "device_milli", 1000, JSON_REQUIRED);
+}
+
 static void take_run(struct reply_worker *worker, const struct json_map *map)
 {
     struct json_map spec = json_take_map(map, "spec", JSON_REQUIRED);
@@ -50,6 +69,7 @@ static void take_run(struct reply_worker *worker, const struct json_map *map)
     worker->checkpoint_every =
         (uint32_t)json_take_u64(map, "checkpoint_every", UINT32_MAX, JSON_OPTIONAL);
     worker->steps = json_take_u64(map, "steps", UINT64_MAX, JSON_OPTIONAL);
+    take_devices(worker, map);
 }
 
 static void take_worker(struct reply_worker *worker, const struct json_map *map)
@@ -148,6 +168,14 @@ static json_t *spec_json(const struct reply_worker *worker, bool *failed)
     return spec;
 }
 
+static json_t *devices_json(uint32_t mask, bool *failed)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < DEVICES_NAMED_MAX; i++)
+        if (mask >> i & 1) json_append(list, json_integer((json_int_t)i), failed);
+    return list;
+}
+
 static json_t *worker_json(const struct reply_worker *worker, bool *failed)
 {
     json_t *object = json_object();
@@ -166,6 +194,8 @@ static json_t *worker_json(const struct reply_worker *worker, bool *failed)
     json_set_u64(object, "gang", worker->gang, failed);
     json_set_text(object, "checkpoint_dir", worker->checkpoint_dir, failed);
     json_set_u64(object, "checkpoint_every", worker->checkpoint_every, failed);
+    json_set(object, "devices", devices_json(worker->device_mask, failed), failed);
+    json_set_u64(object, "device_milli", worker->device_milli, failed);
     return object;
 }
 

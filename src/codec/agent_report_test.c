@@ -28,7 +28,7 @@ static const char reply_text[] =
     "{\"lease_ms\":15000,\"report_ms\":250,\"logs_after\":18,\"progress_after\":11,"
     "\"workers\":[{\"job\":1,\"worker\":5,\"want\":\"run\",\"spec\":{\"argv\":[\"a\",\"b c\"],"
     "\"env\":{\"K\":\"V\"},\"dir\":\".\"},\"token\":\"s\",\"slots\":32,\"steps\":200,\"gang\":4,"
-    "\"checkpoint_dir\":\"c\",\"checkpoint_every\":20},"
+    "\"checkpoint_dir\":\"c\",\"checkpoint_every\":20,\"devices\":[0,5],\"device_milli\":1000},"
     "{\"job\":1,\"worker\":3,\"want\":\"stop\",\"reason\":\"price\",\"deadline_ms\":3000}],"
     "\"peers\":[{\"job\":1,\"told\":12,\"workers\":[{\"worker\":5,\"addr\":\"127.0.0.1:40001\"}]}],"
     "\"notice_ms\":0,\"leave\":false}";
@@ -90,6 +90,8 @@ static void the_reply_of_the_protocol_is_read(void **state)
     assert_int_equal(reply.workers[0].steps, 200);
     assert_int_equal(reply.workers[0].gang, 4);
     assert_int_equal(reply.workers[0].checkpoint_every, 20);
+    assert_int_equal(reply.workers[0].device_mask, 0x21);
+    assert_int_equal(reply.workers[0].device_milli, 1000);
     assert_int_equal(reply.workers[1].want, REPLY_STOP);
     assert_string_equal(reply.workers[1].reason, "price");
     assert_int_equal(reply.workers[1].deadline_ms, 3000);

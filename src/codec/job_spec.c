@@ -89,10 +89,11 @@ static void read_devices(struct job_spec *spec, yaml_item *needs)
 /* A share of one device instead of whole ones, and what each device needs of its host. */
 static void read_parts(struct job_spec *spec, yaml_item *needs)
 {
-    int64_t micros = yaml_micros(needs, "share", 1000, 1000000, 1000000);
+    int64_t micros = yaml_micros(needs, "share", 0, 1000000, 1000000);
     if (micros % 1000 != 0)
         yaml_mistake(yaml_any(needs, "share"), "\"share\" is finer than 0.001; round it");
     if (micros < 1000000) spec->terms.device_milli = (uint32_t)(micros / 1000);
+    spec->terms.host_only = micros == 0;
     spec->terms.device_memory_mib =
         (uint32_t)yaml_integer(needs, "share_memory_gb", 1, MEMORY_GB_MAX, 0) * 1024;
     if (spec->terms.device_memory_mib != 0 && spec->terms.device_milli == 0)
@@ -105,6 +106,9 @@ static void read_parts(struct job_spec *spec, yaml_item *needs)
     spec->terms.host_cpu_milli = (uint32_t)(cpus / 1000);
     spec->terms.host_memory_mib =
         (uint32_t)yaml_integer(host, "memory_gb", 1, MEMORY_GB_MAX, 0) * 1024;
+    if (spec->terms.host_only && cpus == 0 && spec->terms.host_memory_mib == 0)
+        yaml_mistake(yaml_any(needs, "share"),
+                     "a job without a device needs processors or memory; give host: {cpus: N}");
 }
 
 static void read_market(struct job_spec *spec, yaml_item *market)

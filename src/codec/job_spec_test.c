@@ -345,6 +345,19 @@ static void work_and_its_rates_become_events_and_survive_the_text(void **state)
     assert_true(other.terms.u.terms_defined.terms.work_id != terms->work_id);
 }
 
+static void a_job_may_need_no_device(void **state)
+{
+    (void)state;
+    expect_good("{name: hi, kind: batch, needs: {share: 0, host: {cpus: 8}}, run: {command: [a]}}");
+    assert_int_equal(spec.terms.host_only, 1);
+    assert_int_equal(spec.terms.device_milli, 0);
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    expect_good(text);
+    assert_int_equal(spec.terms.host_only, 1);
+    mem_free(text);
+}
+
 static void a_job_becomes_an_event(void **state)
 {
     (void)state;
@@ -426,6 +439,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_stable_and_blind_to_layout),
         cmocka_unit_test(shares_and_hosts_are_terms_and_survive_the_text),
         cmocka_unit_test(work_and_its_rates_become_events_and_survive_the_text),
+        cmocka_unit_test(a_job_may_need_no_device),
         cmocka_unit_test(a_job_becomes_an_event),
         cmocka_unit_test(terms_are_an_event_of_their_own_under_an_id_of_their_content),
         cmocka_unit_test(work_saturates),

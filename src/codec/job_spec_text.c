@@ -117,6 +117,7 @@ static void put_list(struct writer *w, const char *key, const struct text_list *
 
 static void put_parts(struct writer *w, const struct job_terms *terms)
 {
+    if (terms->host_only) put_number(w, "share", "%d", 0);
     put_micros(w, "share", (int64_t)terms->device_milli * 1000);
     if (terms->device_memory_mib != 0)
         put_number(w, "share_memory_gb", "%" PRIu32, terms->device_memory_mib / 1024);

@@ -201,7 +201,8 @@ static void walk_terms_defined(struct walk *walk, struct pool_event *e)
     walk_u8(walk, &t->affinity);
     walk_u8(walk, &t->spread);
     walk_u8(walk, &t->gate);
-    for (uint32_t i = 0; i < 2; i++) walk_u8(walk, &t->reserved_bytes[i]);
+    walk_u8(walk, &t->host_only);
+    walk_u8(walk, &t->reserved_byte);
     walk_u32(walk, &t->reserved_word);
     walk_u64(walk, &t->work_id);
     walk_u64(walk, &t->reserved);

@@ -128,6 +128,7 @@ json_t *lease_view_json(const struct lease_view *view)
     json_set_u64(object, "worker", view->worker_id, &failed);
     json_set_u64(object, "devices", view->device_count, &failed);
     json_set_u64(object, "device_milli", view->device_milli, &failed);
+    json_set_u64(object, "device_mask", view->device_mask, &failed);
     json_set_text(object, "phase", view->phase == 0 ? "" : name_worker_phase(view->phase), &failed);
     json_set_u64(object, "step", view->step, &failed);
     json_set_text(object, "stop_reason",

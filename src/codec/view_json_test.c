@@ -134,7 +134,7 @@ static void a_node_and_a_lease_row(void **state)
                                      .since_us = 5,
                                      .step = 3};
     expect(lease_view_json(&lease), "{\"job\":1,\"node\":7,\"worker\":8,\"devices\":1,\"device_"
-                                    "milli\":0,\"phase\":\"running\",\"step\":3,"
+                                    "milli\":0,\"device_mask\":0,\"phase\":\"running\",\"step\":3,"
                                     "\"stop_reason\":\"\",\"since_us\":5,\"deadline_us\":0}");
 }
 

@@ -8,6 +8,7 @@
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_match.h"
+#include "core/plan_pack.h"
 #include "core/prices.h"
 
 static void check_list(const struct list *list, struct chain chain)
@@ -21,6 +22,35 @@ static void check_list(const struct list *list, struct chain chain)
     }
     ASSERT(count == list->count);
     ASSERT(list->tail == previous);
+}
+
+/* By hand: the builtin may be a call outside. */
+static uint32_t count_bits(uint32_t mask)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < DEVICES_NAMED_MAX; i++) count += mask >> i & 1;
+    return count;
+}
+
+/* Whole devices are of one lease each, shares lie on others. */
+static void check_devices(const pool *p, const struct node *n)
+{
+    uint32_t whole = 0, shared = 0;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        const struct lease *own = &p->leases[l];
+        uint32_t named = n->device_count > DEVICES_NAMED_MAX ? 0 : part_devices(own);
+        ASSERT(count_bits(own->device_mask) == named);
+        if (named == 0) continue;
+        ASSERT(n->device_count == DEVICES_NAMED_MAX || own->device_mask >> n->device_count == 0);
+        ASSERT((whole & own->device_mask) == 0);
+        if (own->device_index == SLOT_NONE) {
+            ASSERT((shared & own->device_mask) == 0);
+            whole |= own->device_mask;
+        } else {
+            ASSERT(own->device_mask == UINT32_C(1) << own->device_index);
+            shared |= own->device_mask;
+        }
+    }
 }
 
 /* No device is given out more than once over, no host more than it has. */
@@ -71,10 +101,11 @@ static void check_node(const pool *p, uint32_t slot)
     uint32_t leased = 0;
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
         ASSERT(p->leases[l].node == slot);
-        if (p->leases[l].device_index == SLOT_NONE) leased += p->leases[l].device_count;
+        if (p->leases[l].device_index == SLOT_NONE) leased += part_devices(&p->leases[l]);
         if (n->state == NODE_RELEASING) ASSERT(p->leases[l].state == LEASE_OVER);
     }
     ASSERT(leased + n->devices_shared + n->devices_free == n->device_count);
+    check_devices(p, n);
     check_shares(p, n);
     ASSERT((n->state >= NODE_BOOTING && n->state <= NODE_DRAINING) <= (n->offer != SLOT_NONE));
     if (n->state == NODE_BOOTING || n->state == NODE_READY) ASSERT(n->billing);
@@ -123,7 +154,7 @@ static void check_uses(const pool *p)
         promised -= p->nodes[n].promise_count;
     }
     for (uint32_t l = 0; l < p->leases_end; l++)
-        if (lease_holds(&p->leases[l])) held -= p->leases[l].device_count;
+        if (lease_holds(&p->leases[l])) held -= part_devices(&p->leases[l]);
     ASSERT(devices == 0);
     ASSERT(held == 0);
     ASSERT(promised == 0);
@@ -147,8 +178,8 @@ static void check_victims(const pool *p)
     for (uint32_t n = 0; n < p->nodes_end; n++) {
         uint32_t count = 0;
         for (uint32_t l = p->nodes[n].leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
-            count +=
-                lease_holds(&p->leases[l]) && p->jobs[p->leases[l].job].job_class != JOB_CLASS_P0;
+            count += lease_holds(&p->leases[l]) && p->leases[l].device_milli > 0 &&
+                     p->jobs[p->leases[l].job].job_class != JOB_CLASS_P0;
         ASSERT(count == p->nodes[n].victim_count);
         with_victims += count > 0;
     }
@@ -416,6 +447,7 @@ void pool_check(const pool *p)
     check_markets(p);
     check_terms(p);
     check_accounts(p);
+    packing_check(p);
     check_promises(p);
     check_uses(p);
     check_victims(p);

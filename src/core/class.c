@@ -95,6 +95,7 @@ static uint32_t model_of(const pool *p, uint32_t node)
 void class_hold(pool *p, uint32_t lease, bool holds)
 {
     const struct lease *l = &p->leases[lease];
+    if (l->device_milli == 0) return; /* a part of a host */
     struct model_use *use = &p->uses[model_of(p, l->node)];
     uint64_t *held = &use->held_count[p->jobs[l->job].job_class];
     ASSERT(holds || *held >= l->device_count);

@@ -143,6 +143,11 @@ static const char *check_terms_resources(const struct job_terms *t)
     if (t->device_memory_mib > TERMS_SIZE_MAX || t->host_cpu_milli > TERMS_SIZE_MAX ||
         t->host_memory_mib > TERMS_SIZE_MAX || t->ncu_milli > TERMS_SIZE_MAX)
         return "terms: memory, processors or NCU above a billion of their units";
+    if (t->host_only > 1) return "terms: host_only is neither 0 nor 1";
+    if (t->host_only && (t->device_milli != 0 || t->device_memory_mib != 0))
+        return "terms: no device, and a part of one";
+    if (t->host_only && t->host_cpu_milli == 0 && t->host_memory_mib == 0)
+        return "terms: neither a device nor processors nor memory";
     if (t->mig_profile > TERMS_SIZE_MAX) return "terms: unknown MIG profile";
     if (t->topology_required >= TOPOLOGY_END || t->topology_preferred >= TOPOLOGY_END)
         return "terms: unknown level of topology";
@@ -162,8 +167,7 @@ static const char *check_terms(const struct pool_event *event)
     if (t->affinity >= TOPOLOGY_END || t->spread >= TOPOLOGY_END)
         return "terms: unknown level of affinity";
     if (t->gate != 0) return "terms: unknown gate"; /* quotas give it a meaning */
-    uint64_t reserved =
-        t->reserved_bytes[0] | t->reserved_bytes[1] | t->reserved_word | t->reserved;
+    uint64_t reserved = t->reserved_byte | t->reserved_word | t->reserved;
     return reserved != 0 ? "terms: reserved field is not 0" : NULL;
 }
 

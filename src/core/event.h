@@ -144,11 +144,12 @@ struct job_terms {
     uint32_t host_cpu_milli, host_memory_mib; /* of its node; 0 = whatever is left */
     uint32_t ncu_milli;                       /* asked for instead of devices; 0 = devices count */
     uint8_t topology_required, topology_preferred; /* enum topology */
-    uint8_t degrade;  /* 1: the next tier of its pools when the one asked for has nothing */
-    uint8_t affinity; /* enum topology: its workers keep at least this close */
-    uint8_t spread;   /* enum topology: its workers keep out of each other's */
-    uint8_t gate;     /* what happens above a cost gate */
-    uint8_t reserved_bytes[2];
+    uint8_t degrade;   /* 1: the next tier of its pools when the one asked for has nothing */
+    uint8_t affinity;  /* enum topology: its workers keep at least this close */
+    uint8_t spread;    /* enum topology: its workers keep out of each other's */
+    uint8_t gate;      /* what happens above a cost gate */
+    uint8_t host_only; /* 1: no device, only processors and memory of a node */
+    uint8_t reserved_byte;
     uint32_t reserved_word;
     uint64_t work_id; /* kind of work: jobs with the same share rates (rate.h); 0 = none */
     uint64_t reserved;

@@ -5,6 +5,7 @@
 #include "core/ledger.h"
 #include "core/plan.h"
 #include "core/plan_match.h"
+#include "core/plan_pack.h"
 #include "core/plan_reserve.h"
 #include "core/predict.h"
 #include "core/promise.h"
@@ -50,6 +51,7 @@ uint32_t job_make(pool *p, const struct pool_event *event, struct pool_output *o
                       .rate_market = SLOT_NONE,
                       .match_market = SLOT_NONE,
                       .region_index = SLOT_NONE,
+                      .pack_set = SLOT_NONE,
                       .tenant = event->u.job_submitted.tenant,
                       .project = event->u.job_submitted.project,
                       .team = event->u.job_submitted.team,
@@ -89,6 +91,7 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
     if (job_is_live(j)) quota_leave(p, j->account);
     if (job_has_budget(p, j)) p->budget_job_count--;
+    packing_left(p, slot);
     if (j->shape != SLOT_NONE) shape_leave(p, j->shape);
     plan_claim_drop(p, slot);
     job_interest(p, slot, false);

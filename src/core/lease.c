@@ -8,6 +8,7 @@
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
+#include "core/plan_pack.h"
 #include "core/promise.h"
 #include "core/quota.h"
 
@@ -21,6 +22,16 @@ uint32_t lease_room(const pool *p)
     return p->leases_free.count + (p->config.limits.leases_max - p->leases_end);
 }
 
+/* Where packing would have it, unless that opens a device which is promised to somebody. */
+static uint32_t device_for(const pool *p, uint32_t node, const struct job_terms *terms)
+{
+    const struct node *n = &p->nodes[node];
+    uint32_t packed = n->promise_count == 0 ? packing_device(p, node, terms) : SLOT_NONE;
+    if (packed != SLOT_NONE && part_takes(p, n, packed, terms)) return packed;
+    uint32_t opened = part_device(p, node, terms);
+    return opened != SLOT_NONE ? opened : part_new_index(p, node);
+}
+
 /* Where it is on the node and what it takes of it; the node's counts follow. */
 static void place(pool *p, uint32_t slot, const struct job_terms *terms)
 {
@@ -30,19 +41,22 @@ static void place(pool *p, uint32_t slot, const struct job_terms *terms)
     l->host_cpu_milli = terms->host_cpu_milli * l->device_count;
     l->host_memory_mib = terms->host_memory_mib * l->device_count;
     l->device_index = SLOT_NONE;
+    if (terms->host_only) return;
     if (!part_is_share(terms)) {
         ASSERT(l->device_count <= n->devices_free);
+        l->device_mask = part_free_devices(p, l->node, l->device_count);
         n->devices_free -= l->device_count;
         return;
     }
     ASSERT(l->device_count == 1);
     l->memory_mib = part_memory_mib(terms, n->device_memory_mib);
-    l->device_index = part_device(p, l->node, terms);
-    if (l->device_index != SLOT_NONE) return;
-    ASSERT(n->devices_free > 0);
-    l->device_index = part_new_index(p, l->node);
-    n->devices_free--;
-    n->devices_shared++;
+    l->device_index = device_for(p, l->node, terms);
+    if (!part_is_opened(p, n, l->device_index)) {
+        ASSERT(n->devices_free > 0);
+        n->devices_free--;
+        n->devices_shared++;
+    }
+    if (n->device_count <= DEVICES_NAMED_MAX) l->device_mask = UINT32_C(1) << l->device_index;
 }
 
 /* Before it leaves the lists. */
@@ -50,6 +64,7 @@ static void unplace(pool *p, uint32_t slot)
 {
     const struct lease *l = &p->leases[slot];
     struct node *n = &p->nodes[l->node];
+    if (l->device_milli == 0) return;
     if (l->device_index == SLOT_NONE) {
         n->devices_free += l->device_count;
     } else if (part_is_alone(p, slot)) {
@@ -82,7 +97,7 @@ uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
     p->leases[slot].backfill = n->promise_count > 0 && n->promise_job != job &&
                                p->jobs[n->promise_job].order < p->jobs[job].order &&
                                n->promise_count > n->devices_free;
-    promise_taken(p, job, node, device_count);
+    promise_taken(p, job, node, part_devices(&p->leases[slot]));
     class_hold(p, slot, true);
     quota_take(p, slot);
     node_list_idle(p, node);
@@ -190,7 +205,7 @@ void lease_end(pool *p, uint32_t slot, struct pool_output *out)
         lease_over(p, slot);
         return;
     }
-    bool was_share = p->leases[slot].device_index != SLOT_NONE;
+    bool was_share = p->leases[slot].device_milli < 1000;
     lease_drop(p, slot);
     if (was_share) offer_improve(p, n->offer); /* also when the node was in its list before */
     n->idle_since_us = p->now_us;
@@ -251,7 +266,8 @@ static struct pool_command command_of(const pool *p, const struct lease *l, uint
                                  .node_key = p->nodes[l->node].node_key,
                                  .worker_id = l->worker_id,
                                  .device_count = l->device_count,
-                                 .device_milli = l->device_milli};
+                                 .device_milli = l->device_milli,
+                                 .device_mask = l->device_mask};
 }
 
 static void ask_to_run(pool *p, uint32_t slot, struct pool_output *out)

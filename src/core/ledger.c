@@ -76,7 +76,7 @@ static void enter_lease(pool *p, const struct node *n, const struct lease *l, in
     entry.project = j->project;
     entry.team = j->team;
     entry.experiment = j->experiment;
-    entry.device_count = l->device_count;
+    entry.device_count = part_devices(l);
     entry.usd_micros = amount;
     if (entry.kind == ENTRY_JOB) j->usd_micros = money_add(j->usd_micros, amount);
     quota_spend(p, (uint32_t)(l - p->leases), amount);

@@ -15,7 +15,8 @@ enum {
     MODELS_MAX = 64,   /* a model is a bit of hardware_mask; later ones are not taken */
     POOLS_MAX = 64,    /* a pool is a bit of pool_mask; later ones are not taken */
     REGIONS_MAX = 256, /* regions * models markets exist; offers of later regions are not taken */
-    NODE_LEASES_MAX = 16, /* one settlement of a node fits one step; the node takes no more jobs */
+    NODE_LEASES_MAX = 64, /* one settlement of a node fits one step; the node takes no more jobs */
+    DEVICES_NAMED_MAX = 32,    /* bits of a device mask: workers on larger nodes get no numbers */
     NODE_DEVICES_MAX = 4096,   /* pool_event_check() refuses more */
     STEP_UNITS_MAX = 2048,     /* pieces of work in one step; the rest waits for the next event */
     NODES_REMEMBERED_MIN = 64, /* ended nodes whose late answers are still understood, at least */

@@ -8,6 +8,7 @@
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
+#include "core/plan_pack.h"
 #include "core/promise.h"
 #include "core/risk.h"
 
@@ -33,6 +34,7 @@ static uint32_t make(pool *p, uint64_t node_key, uint32_t state)
     p->nodes[slot] = (struct node){.node_key = node_key,
                                    .state = state,
                                    .offer = SLOT_NONE,
+                                   .pack_node = SLOT_NONE,
                                    .ordered_us = p->now_us,
                                    .boot_since_us = p->now_us,
                                    .ask_us = p->now_us};
@@ -177,6 +179,7 @@ void node_list_idle(pool *p, uint32_t slot)
     bool wanted =
         n->state == NODE_READY && n->devices_free > 0 && n->leases.count < NODE_LEASES_MAX;
     list_shared(p, slot);
+    packing_node(p, slot);
     if (wanted == (n->idle_listed != 0)) return;
     struct offer *o = &p->offers[n->offer];
     n->idle_listed = wanted;

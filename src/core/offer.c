@@ -1,6 +1,7 @@
 #include "core/offer.h"
 #include "core/assert.h"
 #include "core/node.h"
+#include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/risk.h"
 #include "core/victims.h"
@@ -196,6 +197,7 @@ static uint32_t make(pool *p, const struct pool_event *event)
     list_clear(&o->shared_nodes);
     o->unit_usd_micros = unit_price(p, o);
     table_insert(&p->offer_table, o->offer_id, slot);
+    packing_offer(p, slot);
     p->regions[region_index].model_mask |= UINT64_C(1) << o->model;
     prices_add(p, market_of(p, region_index, o->model), slot);
     return slot;

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { POOL_COMMANDS_MAX = 64, POOL_DECISIONS_MAX = 64, POOL_ENTRIES_MAX = 64 };
+enum { POOL_COMMANDS_MAX = 64, POOL_DECISIONS_MAX = 160, POOL_ENTRIES_MAX = 160 };
 
 enum pool_command_kind {
     POOL_COMMAND_ENSURE_NODE = 1, /* make it so, or tell me how it stands */
@@ -30,6 +30,7 @@ struct pool_command {
     uint64_t job_id, node_key, offer_id, worker_id;
     int64_t deadline_us;                 /* STOP_WORKER: when it must be gone; 0 = at once */
     uint32_t device_count, device_milli; /* milli: of each; below 1000: a share of one */
+    uint32_t device_mask, reserved; /* which of the node's; 0: of a node too large to name them */
 };
 
 /* Verb of a decision. ORDER: decision_kind, names in codec/names.c */
@@ -162,7 +163,8 @@ enum decision_kind {
                  "%a of its usual speed")                                                          \
     X(OUTMATCHED, "its devices go to jobs that gain more from them; it waits with its age")        \
     X(BILLED_ABOVE_QUOTE, "the provider bills $a/h and quotes $b/h: it counts as what it bills, "  \
-                          "until another price is quoted")
+                          "until another price is quoted")                                         \
+    X(WAIT_HOST, "waits: no node that fits has ~a processors and #b MiB of memory free")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -1,44 +1,10 @@
-#include "core/pack.h"
 #include "core/assert.h"
 #include "core/list.h"
+#include "core/pack_state.h"
 #include <string.h>
 
-#define SCORE_NONE  INT32_MIN
 #define QUANTUM     ((int64_t)PACK_QUANTUM_MILLI << PACK_WEIGHT_SHIFT)
 #define LIVED_WHOLE UINT32_C(1000000)
-
-/* The best of a block for a form; node SLOT_NONE: to be looked for. */
-struct best {
-    int32_t score;
-    uint32_t node, rank;
-};
-
-/* What is remembered for a form. */
-struct memo {
-    uint64_t read, asked; /* entries of the ring already read; when it was last asked for */
-    uint32_t version;     /* of the measure */
-};
-
-/* The most any node of a model has of each. */
-struct largest {
-    uint32_t devices, cpu_milli, memory_mib;
-};
-
-struct pack {
-    struct pack_limits limits;
-    struct pack_mix mix;
-    struct pack_price price;
-    struct largest largest[PACK_MODELS_MAX];
-    struct pack_forms forms;
-    struct memo *memos; /* of each form */
-    int32_t *scores;    /* [forms][nodes], prices not in */
-    struct best *bests; /* [forms][blocks] */
-    struct pack_node *nodes;
-    uint32_t *block_model; /* SLOT_NONE = not in use */
-    uint32_t *ring;        /* nodes that changed */
-    uint64_t changes, questions, arrivals;
-    uint32_t places, blocks, blocks_used, ring_mask;
-};
 
 /* One partly filled block for each model is the most that is lost. */
 static uint32_t blocks_of(const struct pack_limits *limits)
@@ -76,6 +42,7 @@ static struct pack *lay_out(struct carve *c, const struct pack_limits *limits, s
     p->places = p->blocks * PACK_BLOCK;
     p->nodes = carve(c, p->places, sizeof *p->nodes);
     p->block_model = carve(c, p->blocks, sizeof *p->block_model);
+    p->block_next = carve(c, p->blocks, sizeof *p->block_next);
     p->ring = carve(c, ring_of(limits), sizeof *p->ring);
     p->forms.forms = carve(c, forms, sizeof *p->forms.forms);
     p->forms.cells = carve(c, pack_cells(forms), sizeof *p->forms.cells);
@@ -104,9 +71,13 @@ struct pack *pack_init(void *memory, const struct pack_limits *limits)
     pack->forms.max = limits->forms_max;
     pack_forms_clear(&pack->forms);
     pack_mix_init(&pack->mix, c.at + c.bytes, limits->forms_max, limits->models_max);
+    while (pack->mix.refresh_every < limits->nodes_max &&
+           pack->mix.refresh_every < PACK_REFRESH_MOST)
+        pack->mix.refresh_every *= 2;
     pack_price_init(&pack->price);
     memset(pack->nodes, 0, pack->places * sizeof *pack->nodes);
     for (uint32_t i = 0; i < pack->blocks; i++) pack->block_model[i] = SLOT_NONE;
+    for (uint32_t i = 0; i < PACK_MODELS_MAX; i++) pack->model_block[i] = SLOT_NONE;
     return pack;
 }
 
@@ -134,17 +105,37 @@ static uint64_t free_of(const struct pack_node *node)
     return sum;
 }
 
-/* An empty place in a block of the model, or the first of a new block. SLOT_NONE: full. */
+static uint32_t empty_block(struct pack *pack)
+{
+    for (uint32_t block = 0; block < pack->blocks_used; block++)
+        if (pack->block_model[block] == SLOT_NONE) return block;
+    return pack->blocks_used < pack->blocks ? pack->blocks_used++ : SLOT_NONE;
+}
+
+/* An empty place in a block of the model, or the first of an empty block. SLOT_NONE: full. */
 static uint32_t place_for(struct pack *pack, uint32_t model)
 {
-    for (uint32_t block = 0; block < pack->blocks_used; block++) {
-        if (pack->block_model[block] != model) continue;
+    for (uint32_t block = pack->model_block[model]; block != SLOT_NONE;
+         block = pack->block_next[block])
         for (uint32_t i = block * PACK_BLOCK; i < (block + 1) * PACK_BLOCK; i++)
             if (pack->nodes[i].used == 0) return i;
-    }
-    if (pack->blocks_used == pack->blocks) return SLOT_NONE;
-    pack->block_model[pack->blocks_used] = model;
-    return pack->blocks_used++ * PACK_BLOCK;
+    uint32_t block = empty_block(pack);
+    if (block == SLOT_NONE) return SLOT_NONE;
+    pack->block_model[block] = model;
+    pack->block_next[block] = pack->model_block[model];
+    pack->model_block[model] = block;
+    return block * PACK_BLOCK;
+}
+
+/* A block without nodes may become another model's. */
+static void leave_block(struct pack *pack, uint32_t block)
+{
+    for (uint32_t i = block * PACK_BLOCK; i < (block + 1) * PACK_BLOCK; i++)
+        if (pack->nodes[i].used != 0) return;
+    uint32_t *at = &pack->model_block[pack->block_model[block]];
+    while (*at != block) at = &pack->block_next[*at];
+    *at = pack->block_next[block];
+    pack->block_model[block] = SLOT_NONE;
 }
 
 static void grow_largest(struct pack *pack, const struct pack_node *node)
@@ -196,6 +187,7 @@ void pack_node_remove(struct pack *pack, uint32_t node)
         if (pack->nodes[i].used != 0 && pack->nodes[i].model == n->model)
             grow_largest(pack, &pack->nodes[i]);
     changed(pack, node);
+    leave_block(pack, node / PACK_BLOCK);
 }
 
 void pack_node_set(struct pack *pack, uint32_t node, uint32_t cpu_milli, uint32_t memory_mib,
@@ -276,14 +268,29 @@ uint32_t pack_arrived(struct pack *pack, const struct pack_form *form)
     return set;
 }
 
-void pack_left(struct pack *pack, uint32_t set, const struct pack_form *form, uint32_t lived_ppm)
+void pack_left_milli(struct pack *pack, uint32_t set, uint64_t milli, uint32_t lived_ppm)
 {
     if (set == SLOT_NONE) return;
-    uint64_t milli = pack_form_milli(form);
     ASSERT(set < pack->price.set_count && pack->price.present_milli[set] >= milli);
     pack->price.present_milli[set] -= milli;
     uint32_t lived = lived_ppm < LIVED_WHOLE ? lived_ppm : LIVED_WHOLE;
     pack->price.lived_milli[set] += milli * lived / LIVED_WHOLE;
+}
+
+void pack_left(struct pack *pack, uint32_t set, const struct pack_form *form, uint32_t lived_ppm)
+{
+    pack_left_milli(pack, set, pack_form_milli(form), lived_ppm);
+}
+
+void pack_present(struct pack *pack, uint32_t set, uint64_t milli)
+{
+    ASSERT(set < pack->price.set_count);
+    pack->price.present_milli[set] += milli;
+}
+
+uint32_t pack_sets(const struct pack *pack)
+{
+    return pack->price.set_count;
 }
 
 void pack_half_window(struct pack *pack)
@@ -338,9 +345,8 @@ static int32_t share_score(const struct pack *pack, const struct pack_node *node
     return best;
 }
 
-/* The score without the price; SCORE_NONE: does not fit. */
-static int32_t plain_score(const struct pack *pack, const struct pack_node *node,
-                           const struct pack_form *form, uint32_t *ret_devices)
+int32_t pack_plain_score(const struct pack *pack, const struct pack_node *node,
+                         const struct pack_form *form, uint32_t *ret_devices)
 {
     *ret_devices = 0;
     if (node->used == 0 || (form->models >> node->model & 1) == 0) return SCORE_NONE;
@@ -353,10 +359,9 @@ static int32_t plain_score(const struct pack *pack, const struct pack_node *node
     return change_score(pack, node, form, (struct pack_change){PACK_MILLI, 0, form->count});
 }
 
-/* What the form pays on each model; NULL: nothing anywhere. */
-static const uint8_t *prices_of(const struct pack *pack, const struct pack_form *form)
+const uint8_t *pack_prices_of(const struct pack *pack, const struct pack_form *form)
 {
-    if (form->count == 0) return NULL;
+    if (form->count == 0 || pack->price.none) return NULL;
     uint64_t models = confined_to(pack, form);
     for (uint32_t q = 0; q < pack->price.set_count; q++)
         if (pack->price.sets[q] == models) return pack->price.price[q];
@@ -365,7 +370,7 @@ static const uint8_t *prices_of(const struct pack *pack, const struct pack_form 
 
 static uint32_t price_on(const struct pack *pack, const struct pack_form *form, uint32_t model)
 {
-    const uint8_t *prices = prices_of(pack, form);
+    const uint8_t *prices = pack_prices_of(pack, form);
     return prices != NULL ? prices[model] : 0;
 }
 
@@ -374,103 +379,10 @@ bool pack_score(const struct pack *pack, uint32_t node, const struct pack_form *
 {
     ASSERT(node < pack->places);
     const struct pack_node *n = &pack->nodes[node];
-    int32_t score = plain_score(pack, n, form, &ret_place->devices);
+    int32_t score = pack_plain_score(pack, n, form, &ret_place->devices);
     if (score == SCORE_NONE) return false;
     ret_place->node = node;
     ret_place->score = score - (int32_t)price_on(pack, form, n->model);
-    return true;
-}
-
-/* ---- what is remembered ---- */
-
-static uint32_t memo_of(struct pack *pack, const struct pack_form *form)
-{
-    uint32_t slot = pack_forms_find(&pack->forms, form);
-    if (slot != SLOT_NONE) return slot;
-    if (pack->forms.count < pack->forms.max) {
-        slot = pack_forms_add(&pack->forms, form);
-    } else {
-        slot = 0;
-        for (uint32_t i = 1; i < pack->forms.max; i++)
-            if (pack->memos[i].asked < pack->memos[slot].asked) slot = i;
-        pack_forms_replace(&pack->forms, slot, form);
-    }
-    pack->memos[slot] = (struct memo){.version = UINT32_MAX};
-    return slot;
-}
-
-/* Score first, then the smaller rank. */
-static bool beats(int32_t score, uint32_t rank, const struct best *best)
-{
-    if (score != best->score) return score > best->score;
-    return score != SCORE_NONE && rank < best->rank;
-}
-
-static void remember(struct pack *pack, uint32_t slot, uint32_t at)
-{
-    uint32_t devices;
-    const struct pack_node *node = &pack->nodes[at];
-    struct best *best = &pack->bests[(size_t)slot * pack->blocks + at / PACK_BLOCK];
-    int32_t score = plain_score(pack, node, &pack->forms.forms[slot], &devices);
-    pack->scores[(size_t)slot * pack->places + at] = score;
-    if (best->node == SLOT_NONE) return;
-    bool better = beats(score, node->rank, best), same = score == best->score;
-    if (better)
-        *best = (struct best){score, at, node->rank};
-    else if (best->node == at && !(same && node->rank == best->rank))
-        best->node = SLOT_NONE;
-}
-
-static void look_for(const struct pack *pack, uint32_t slot, uint32_t block, struct best *best)
-{
-    const int32_t *scores = pack->scores + (size_t)slot * pack->places;
-    *best = (struct best){SCORE_NONE, block * PACK_BLOCK, 0};
-    for (uint32_t i = block * PACK_BLOCK; i < (block + 1) * PACK_BLOCK; i++) {
-        if (scores[i] < best->score || scores[i] == SCORE_NONE) continue;
-        uint32_t rank = pack->nodes[i].rank;
-        if (beats(scores[i], rank, best)) *best = (struct best){scores[i], i, rank};
-    }
-}
-
-/* Brings what is remembered up to date: all after a new measure, else what the ring says. */
-static void catch_up(struct pack *pack, uint32_t slot)
-{
-    struct memo *memo = &pack->memos[slot];
-    struct best *bests = pack->bests + (size_t)slot * pack->blocks;
-    if (memo->version != pack->mix.version || pack->changes - memo->read > pack->ring_mask) {
-        for (uint32_t block = 0; block < pack->blocks; block++) bests[block].node = SLOT_NONE;
-        for (uint32_t i = 0; i < pack->blocks_used * PACK_BLOCK; i++) remember(pack, slot, i);
-        for (uint32_t i = pack->blocks_used * PACK_BLOCK; i < pack->places; i++)
-            pack->scores[(size_t)slot * pack->places + i] = SCORE_NONE;
-    } else {
-        for (uint64_t seq = memo->read; seq < pack->changes; seq++) {
-            uint32_t node = pack->ring[seq & pack->ring_mask];
-            if (pack->nodes[node].changed == seq) remember(pack, slot, node);
-        }
-    }
-    memo->version = pack->mix.version;
-    memo->read = pack->changes;
-    memo->asked = ++pack->questions;
-}
-
-bool pack_best(struct pack *pack, const struct pack_form *form, struct pack_place *ret_place)
-{
-    ASSERT(pack_form_check(form));
-    uint32_t slot = memo_of(pack, form);
-    catch_up(pack, slot);
-    const uint8_t *prices = prices_of(pack, form);
-    struct best top = {SCORE_NONE, SLOT_NONE, 0};
-    for (uint32_t block = 0; block < pack->blocks_used; block++) {
-        struct best *best = &pack->bests[(size_t)slot * pack->blocks + block];
-        if (best->node == SLOT_NONE) look_for(pack, slot, block, best);
-        if (best->score == SCORE_NONE) continue;
-        int32_t price = prices != NULL ? prices[pack->block_model[block]] : 0;
-        if (beats(best->score - price, best->rank, &top))
-            top = (struct best){best->score - price, best->node, best->rank};
-    }
-    if (top.node == SLOT_NONE) return false;
-    bool fits = pack_score(pack, top.node, form, ret_place);
-    ASSERT(fits && ret_place->score == top.score);
     return true;
 }
 
@@ -489,4 +401,15 @@ uint64_t pack_capacity_milli(const struct pack *pack)
     for (uint32_t model = 0; model < PACK_MODELS_MAX; model++)
         sum += pack->price.capacity_milli[model];
     return sum;
+}
+
+uint32_t pack_devices_max(const struct pack *pack, uint64_t models, uint64_t free_milli)
+{
+    uint32_t most = 0;
+    for (; models != 0; models &= models - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(models);
+        uint32_t devices = pack->largest[model].devices;
+        if (devices > most && pack->price.free_milli[model] >= free_milli) most = devices;
+    }
+    return most;
 }

@@ -68,15 +68,33 @@ const struct pack_node *pack_node(const struct pack *pack, uint32_t node);
 uint32_t pack_arrived(struct pack *pack, const struct pack_form *form);
 /* lived_ppm: the part of the planning window it had been there; above 1 000 000 counts as that. */
 void pack_left(struct pack *pack, uint32_t set, const struct pack_form *form, uint32_t lived_ppm);
+void pack_left_milli(struct pack *pack, uint32_t set, uint64_t milli, uint32_t lived_ppm);
+/* After reading a snapshot, for each worker that is there; and how many sets there are. */
+void pack_present(struct pack *pack, uint32_t set, uint64_t milli);
+uint32_t pack_sets(const struct pack *pack);
 void pack_half_window(struct pack *pack); /* call twice a window: what left long ago fades */
 
 /* False: it fits nowhere. Changes nothing but what is remembered. */
 bool pack_best(struct pack *pack, const struct pack_form *form, struct pack_place *ret_place);
+/* Among nodes of these models that the caller allows; allows gets the node's rank, NULL: all. */
+struct pack_question {
+    uint64_t models;
+    bool (*allows)(void *context, uint32_t rank);
+    void *context;
+};
+bool pack_ask(struct pack *pack, const struct pack_form *form, const struct pack_question *question,
+              struct pack_place *ret_place);
 /* The score of one node, without remembering: the definition. False: does not fit. */
 bool pack_score(const struct pack *pack, uint32_t node, const struct pack_form *form,
                 struct pack_place *ret_place);
 void pack_take(struct pack *pack, const struct pack_form *form, const struct pack_place *place);
 void pack_give(struct pack *pack, const struct pack_form *form, const struct pack_place *place);
+/* Devices of the largest node of these models; only of models with so much free, over all nodes. */
+uint32_t pack_devices_max(const struct pack *pack, uint64_t models, uint64_t free_milli);
+/* What is learnt, as part of a walk over the state (walk.h). Nodes are not: they follow from the pool's,
+ * and are added anew after reading. */
+struct walk;
+void pack_walk(struct walk *w, struct pack *pack);
 /* Free and all devices of the nodes, in milli. */
 uint64_t pack_free_milli(const struct pack *pack);
 uint64_t pack_capacity_milli(const struct pack *pack);

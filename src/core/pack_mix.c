@@ -6,12 +6,12 @@
 static_assert((uint64_t)PACK_DEVICES_MAX * PACK_MILLI * ((2u << PACK_WEIGHT_SHIFT) - 1) <=
                   UINT32_MAX,
               "weighted milli of a node fit 32 bits, rounding of the weights included");
-#define FEED_MAX (UINT64_C(64) << 16)
 
 size_t pack_mix_bytes(uint32_t forms_max, uint32_t models_max)
 {
     size_t weights = (size_t)models_max * (PACK_CPUS_MAX + 1) * PACK_DEMANDS_MAX;
-    return forms_max * (sizeof(struct pack_form) + sizeof(uint64_t) + sizeof(uint32_t)) +
+    return forms_max * (sizeof(struct pack_form) + sizeof(struct pack_typical) + sizeof(uint64_t) +
+                        sizeof(uint32_t)) +
            (pack_cells(forms_max) + weights) * sizeof(uint32_t) + 8;
 }
 
@@ -21,12 +21,14 @@ void pack_mix_init(struct pack_mix *mix, void *memory, uint32_t forms_max, uint3
     memset(mix, 0, sizeof *mix);
     mix->forms.max = forms_max;
     mix->forms.forms = memory;
-    mix->counts = (uint64_t *)(mix->forms.forms + forms_max);
+    mix->typicals = (struct pack_typical *)(mix->forms.forms + forms_max);
+    mix->counts = (uint64_t *)(mix->typicals + forms_max);
     mix->order = (uint32_t *)(mix->counts + forms_max);
     mix->forms.cells = mix->order + forms_max;
     mix->weights = mix->forms.cells + pack_cells(forms_max);
     mix->models_max = models_max;
     mix->refresh_at = PACK_REFRESH_FIRST;
+    mix->refresh_every = PACK_REFRESH_EVERY;
     mix->feed = (UINT64_C(100) << PACK_WEIGHT_SHIFT) / (PACK_RATIO_PERCENT * PACK_RATIO_FIRST);
     memset(mix->weights, 0, (size_t)models_max * PACK_DEMANDS_MAX * sizeof(uint32_t));
     pack_forms_clear(&mix->forms);
@@ -100,11 +102,11 @@ static uint32_t cpu_rank(const struct pack_mix *mix, uint32_t cpu_milli)
     return low;
 }
 
-/* Which forms are typical: the first of the order that have room. Returns their number of arrivals. */
-static uint64_t choose(struct pack_mix *mix)
+/* How many forms are typical: the first of the order that have room; and their number of arrivals. */
+static uint32_t choose(struct pack_mix *mix, uint64_t *ret_kept)
 {
     uint64_t kept = 0, wanted = mix->counted * PACK_COVER_PERCENT;
-    mix->demands = mix->cpus = mix->typical = 0;
+    mix->demands = mix->cpus = 0;
     uint32_t i = 0;
     for (; i < mix->forms.count && kept * 100 < wanted; i++) {
         const struct pack_form *form = &mix->forms.forms[mix->order[i]];
@@ -113,8 +115,8 @@ static uint64_t choose(struct pack_mix *mix)
             break;
         kept += mix->counts[mix->order[i]];
     }
-    mix->typical = i;
-    return kept;
+    *ret_kept = kept;
+    return i;
 }
 
 static uint32_t *row(const struct pack_mix *mix, uint32_t model, uint32_t rank)
@@ -122,12 +124,12 @@ static uint32_t *row(const struct pack_mix *mix, uint32_t model, uint32_t rank)
     return mix->weights + ((size_t)model * (mix->cpus + 1) + rank) * mix->stride;
 }
 
-static void add_weight(struct pack_mix *mix, uint32_t slot, uint32_t weight)
+static void add_weight(struct pack_mix *mix, const struct pack_typical *typical, uint32_t weight)
 {
-    const struct pack_form *form = &mix->forms.forms[slot];
+    const struct pack_form *form = &typical->form;
     if (form->count == 0) return;
     uint32_t demand = demand_of(mix, form), rank = cpu_rank(mix, form->cpu_milli);
-    mix->demand_seen[demand] += mix->counts[slot];
+    mix->demand_seen[demand] += typical->count;
     for (uint32_t model = 0; model < mix->models_max; model++)
         if (form->models >> model & 1) row(mix, model, rank)[demand] += weight;
 }
@@ -156,11 +158,20 @@ static void expect_waste(struct pack_mix *mix)
     }
 }
 
-void pack_mix_learn(struct pack_mix *mix)
+static uint32_t weight_of(uint64_t count, uint64_t kept)
 {
-    if (mix->counted == 0) return;
-    sort(mix);
-    uint64_t kept = choose(mix);
+    return (uint32_t)(((count << PACK_WEIGHT_SHIFT) + kept / 2) / kept);
+}
+
+void pack_mix_build(struct pack_mix *mix)
+{
+    mix->demands = mix->cpus = 0;
+    for (uint32_t i = 0; i < mix->typical; i++) {
+        const struct pack_form *form = &mix->typicals[i].form;
+        if (form->count == 0) continue;
+        (void)demand_of(mix, form); /* they were chosen so that there is room */
+        (void)cpu_step(mix, form->cpu_milli);
+    }
     mix->stride = (mix->demands + 7) / 8 * 8;
     for (uint32_t d = mix->demands; d < mix->stride; d++)
         mix->demand_milli[d] = mix->demand_count[d] = PACK_MILLI;
@@ -168,20 +179,54 @@ void pack_mix_learn(struct pack_mix *mix)
     memset(mix->weights, 0, rows * mix->stride * sizeof(uint32_t));
     mix->weight_total = 0;
     for (uint32_t i = 0; i < mix->typical; i++) {
-        uint64_t count = mix->counts[mix->order[i]];
-        uint32_t weight = (uint32_t)(((count << PACK_WEIGHT_SHIFT) + kept / 2) / kept);
+        uint32_t weight = weight_of(mix->typicals[i].count, mix->kept);
         mix->weight_total += weight;
-        add_weight(mix, mix->order[i], weight);
+        add_weight(mix, &mix->typicals[i], weight);
     }
     accumulate(mix);
     expect_waste(mix);
-    uint64_t appetite = mix->cpu_milli * PACK_RATIO_PERCENT / 100;
-    mix->feed = FEED_MAX;
-    if (mix->device_milli > 0 && appetite > 0) {
-        uint64_t feed = (mix->device_milli << PACK_WEIGHT_SHIFT) / appetite;
-        if (feed < FEED_MAX) mix->feed = feed;
-    }
     mix->version++;
+}
+
+static uint64_t feed_of(const struct pack_mix *mix)
+{
+    uint64_t appetite = mix->cpu_milli * PACK_RATIO_PERCENT / 100;
+    if (mix->device_milli == 0 || appetite == 0) return PACK_FEED_MAX;
+    uint64_t feed = (mix->device_milli << PACK_WEIGHT_SHIFT) / appetite;
+    return feed < PACK_FEED_MAX ? feed : PACK_FEED_MAX;
+}
+
+/* The front of the order is what was typical last time, with the same weights. */
+static bool is_as_before(const struct pack_mix *mix, uint32_t typical, uint64_t kept)
+{
+    if (typical != mix->typical || feed_of(mix) != mix->feed) return false;
+    for (uint32_t i = 0; i < typical; i++) {
+        const struct pack_typical *old = &mix->typicals[i];
+        const struct pack_form *form = &mix->forms.forms[mix->order[i]];
+        bool same = form->models == old->form.models && form->cpu_milli == old->form.cpu_milli &&
+                    form->milli == old->form.milli && form->count == old->form.count;
+        if (!same ||
+            weight_of(old->count, mix->kept) != weight_of(mix->counts[mix->order[i]], kept))
+            return false;
+    }
+    return true;
+}
+
+bool pack_mix_learn(struct pack_mix *mix)
+{
+    if (mix->counted == 0) return false;
+    uint64_t kept;
+    sort(mix);
+    uint32_t typical = choose(mix, &kept);
+    if (is_as_before(mix, typical, kept)) return false;
+    mix->typical = typical;
+    mix->kept = kept;
+    for (uint32_t i = 0; i < typical; i++)
+        mix->typicals[i] =
+            (struct pack_typical){mix->forms.forms[mix->order[i]], mix->counts[mix->order[i]]};
+    mix->feed = feed_of(mix);
+    pack_mix_build(mix);
+    return true;
 }
 
 static void halve(struct pack_mix *mix)
@@ -225,10 +270,10 @@ bool pack_mix_arrived(struct pack_mix *mix, const struct pack_form *arrived)
         mix->cpu_milli += form.cpu_milli;
     }
     if (++mix->arrived < mix->refresh_at) return false;
-    pack_mix_learn(mix);
-    mix->refresh_at += mix->refresh_at < PACK_REFRESH_EVERY ? mix->refresh_at : PACK_REFRESH_EVERY;
+    bool changed = pack_mix_learn(mix);
+    mix->refresh_at += mix->refresh_at < mix->refresh_every ? mix->refresh_at : mix->refresh_every;
     if (mix->counted >= PACK_COUNTS_MAX) halve(mix);
-    return true;
+    return changed;
 }
 
 void pack_mix_levels(const struct pack_mix *mix, const uint16_t *free_milli, uint32_t devices,

@@ -37,9 +37,12 @@ enum {
     PACK_WASTE_SHIFT = 4,   /* wastes are kept in 16ths of a milli */
     PACK_WASTE_WEIGHT = 13, /* in 16ths */
     PACK_REFRESH_FIRST = 16,
-    PACK_REFRESH_EVERY = 2048,
+    PACK_REFRESH_EVERY = 2048, /* or the number of nodes: a measure anew is a look at all of them */
+    PACK_REFRESH_MOST = 32768,
     PACK_COUNTS_MAX = 65536,
 };
+
+#define PACK_FEED_MAX (UINT64_C(64) << PACK_WEIGHT_SHIFT)
 
 /* The free milli and waste of a node; for each demand: devices that can take it, and the free milli
  * on these. */
@@ -53,13 +56,21 @@ struct pack_change {
     uint32_t from_milli, to_milli, devices;
 };
 
+/* A form that is typical, and its count then: what is measured with follows from these. */
+struct pack_typical {
+    struct pack_form form;
+    uint64_t count;
+};
+
 struct pack_mix {
     struct pack_forms forms; /* memory_mib 0: it counts in no measure */
     uint64_t *counts;
-    uint32_t *order;   /* forms, the most frequent first as of the last refresh */
+    uint32_t *order;               /* forms, the most frequent first as of the last refresh */
+    struct pack_typical *typicals; /* as of the last refresh */
     uint32_t *weights; /* [models][cpus + 1][stride]: of the forms that need at most that CPU */
-    uint64_t arrived, refresh_at;     /* arrivals so far; when to learn next */
-    uint64_t counted;                 /* sum of counts */
+    uint64_t arrived, refresh_at; /* arrivals so far; when to learn next */
+    uint64_t refresh_every;       /* once much is known: PACK_REFRESH_EVERY, or what it is set to */
+    uint64_t counted, kept;       /* sum of counts; of the typical forms, when they were chosen */
     uint64_t device_milli, cpu_milli; /* of arrivals with devices */
     uint32_t models_max, halvings;
     uint32_t version; /* grows when the measure changes: everything remembered of it is stale */
@@ -77,7 +88,8 @@ size_t pack_mix_bytes(uint32_t forms_max, uint32_t models_max);
 void pack_mix_init(struct pack_mix *mix, void *memory, uint32_t forms_max, uint32_t models_max);
 /* Counts one worker that arrived. True: the measure changed. */
 bool pack_mix_arrived(struct pack_mix *mix, const struct pack_form *form);
-void pack_mix_learn(struct pack_mix *mix); /* at once, from what arrived so far */
+bool pack_mix_learn(struct pack_mix *mix); /* at once; true: the measure changed */
+void pack_mix_build(struct pack_mix *mix); /* again, from the typical forms */
 
 void pack_mix_levels(const struct pack_mix *mix, const uint16_t *free_milli, uint32_t devices,
                      struct pack_levels *ret_levels);

@@ -6,6 +6,7 @@
 void pack_price_init(struct pack_price *price)
 {
     memset(price, 0, sizeof *price);
+    price->none = 1;
 }
 
 uint32_t pack_price_set(struct pack_price *price, uint64_t models)
@@ -98,6 +99,7 @@ void pack_price_refresh(struct pack_price *price)
     pack_price_forecast(price, future);
     make_unions(price, pool);
     memset(price->price, 0, sizeof price->price);
+    price->none = 1;
     for (uint32_t i = 0; i < price->union_count; i++) {
         uint64_t models = price->unions[i];
         uint32_t asked = price_of(price, pool, models, future);
@@ -106,6 +108,7 @@ void pack_price_refresh(struct pack_price *price)
             for (uint64_t left = models; left != 0; left &= left - 1) {
                 uint8_t *entry = &price->price[q][__builtin_ctzll(left)];
                 if (*entry < asked) *entry = (uint8_t)asked;
+                price->none = 0;
             }
         }
     }

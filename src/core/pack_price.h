@@ -36,7 +36,8 @@ struct pack_price {
     uint64_t free_milli[PACK_MODELS_MAX], capacity_milli[PACK_MODELS_MAX];
     uint64_t unions[PACK_UNIONS_MAX];
     uint64_t unions_pool; /* the models and the number of sets that the unions were made from */
-    uint32_t set_count, union_count, unions_of, reserved;
+    uint32_t set_count, union_count, unions_of;
+    uint32_t none; /* no model has a price for anybody; follows from them */
     uint8_t price[PACK_SETS_MAX][PACK_MODELS_MAX];
 };
 

@@ -47,18 +47,34 @@ static uint32_t host_gives(const pool *p, const struct node *n, const struct job
                    enough_for(n->host_memory_mib, memory_mib, terms->host_memory_mib));
 }
 
+static bool load_takes(const struct node *n, struct load load, const struct job_terms *terms)
+{
+    uint32_t memory_mib = part_memory_mib(terms, n->device_memory_mib);
+    return load.milli + terms->device_milli <= 1000 &&
+           (uint64_t)load.memory_mib + memory_mib <= n->device_memory_mib;
+}
+
+bool part_takes(const pool *p, const struct node *n, uint32_t device_index,
+                const struct job_terms *terms)
+{
+    return load_takes(n, load_of(p, n, device_index), terms);
+}
+
+bool part_is_opened(const pool *p, const struct node *n, uint32_t device_index)
+{
+    return load_of(p, n, device_index).milli > 0;
+}
+
 uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms)
 {
     const struct node *n = &p->nodes[node];
     uint32_t best = SLOT_NONE, best_milli = 0;
-    uint32_t memory_mib = part_memory_mib(terms, n->device_memory_mib);
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
         uint32_t index = p->leases[l].device_index;
         if (index == SLOT_NONE || index == best) continue;
         struct load load = load_of(p, n, index);
-        bool fits = load.milli + terms->device_milli <= 1000 &&
-                    (uint64_t)load.memory_mib + memory_mib <= n->device_memory_mib;
-        if (!fits || load.milli < best_milli || (load.milli == best_milli && index > best))
+        if (!load_takes(n, load, terms) || load.milli < best_milli ||
+            (load.milli == best_milli && index > best))
             continue;
         best = index;
         best_milli = load.milli;
@@ -72,6 +88,7 @@ uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *t
     uint32_t host = host_gives(p, n, terms);
     if (!part_is_share(terms)) return smaller(n->devices_free, host);
     if (host == 0 || n->leases.count >= NODE_LEASES_MAX) return 0;
+    if (terms->host_only) return 1;
     if (part_memory_mib(terms, n->device_memory_mib) > n->device_memory_mib) return 0;
     return n->devices_free > 0 || part_device(p, node, terms) != SLOT_NONE;
 }
@@ -85,10 +102,27 @@ uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job
     return host > 0 && part_memory_mib(terms, memory_mib) <= memory_mib;
 }
 
+uint32_t part_free_devices(const pool *p, uint32_t node, uint32_t count)
+{
+    const struct node *n = &p->nodes[node];
+    uint32_t used = 0, mask = 0;
+    if (n->device_count > DEVICES_NAMED_MAX) return 0;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
+        used |= p->leases[l].device_mask;
+    for (uint32_t i = 0; i < n->device_count && count > 0; i++) {
+        if ((used >> i & 1) != 0) continue;
+        mask |= UINT32_C(1) << i;
+        count--;
+    }
+    ASSERT(count == 0);
+    return mask;
+}
+
 uint32_t part_new_index(const pool *p, uint32_t node)
 {
     const struct node *n = &p->nodes[node];
-    uint32_t index = 0;
+    uint32_t index = 0, mask = part_free_devices(p, node, 1);
+    if (mask != 0) return (uint32_t)__builtin_ctz(mask);
     while (load_of(p, n, index).milli > 0) index++;
     ASSERT(index < n->device_count);
     return index;

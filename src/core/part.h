@@ -2,8 +2,9 @@
  *
  * Role       Several leases may hold shares of one device, in thousandths with so much of its
  *            memory. A device is whole (free or of one job) or opened for shares; which one a lease
- *            is on is in lease.device_index. All of it follows from the leases of the node, of
- *            which there are at most NODE_LEASES_MAX, so nothing is kept twice.
+ *            is on is in lease.device_index. Who has whole ones knows which (lease.device_mask): other
+ *            jobs work on the rest of the node. All of it follows from the leases of the node, of which
+ *            there are at most NODE_LEASES_MAX, so nothing is kept twice.
  * Choice     The fullest opened device that still has room, else a free one is opened: shares crowd
  *            together and whole devices stay whole. One job has one share on a node.
  * Host       A job that names processors or memory per device gets no more devices on a node than
@@ -15,9 +16,10 @@
 
 #include "core/state.h"
 
-/* 1000 = whole devices. */
+/* 1000 = whole devices, 0 = no device, only a part of the host. */
 static inline uint32_t part_milli(const struct job_terms *terms)
 {
+    if (terms->host_only) return 0;
     return terms->device_milli == 0 ? 1000 : terms->device_milli;
 }
 static inline bool part_is_share(const struct job_terms *terms)
@@ -35,12 +37,23 @@ uint32_t part_memory_mib(const struct job_terms *terms, uint32_t device_memory_m
 /* Devices (shares) that this node can give to one job now; of an offer: an empty node of it. */
 uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms);
 uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job_terms *terms);
+/* A share fits on this device, which is opened or free. */
+bool part_takes(const pool *p, const struct node *n, uint32_t device_index,
+                const struct job_terms *terms);
+bool part_is_opened(const pool *p, const struct node *n, uint32_t device_index);
 /* The opened device a share goes to; SLOT_NONE: a free one has to be opened. */
 uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms);
+/* The next whole devices of the node that are free, a bit each; 0: too large a node to name them. */
+uint32_t part_free_devices(const pool *p, uint32_t node, uint32_t count);
 uint32_t part_new_index(const pool *p, uint32_t node); /* lowest number not opened */
 bool part_is_alone(const pool *p, uint32_t lease);     /* nobody else has a share of its device */
 bool part_has_room(const pool *p, uint32_t node);      /* an opened device is not full */
 uint32_t part_free_milli(const pool *p, const struct node *n); /* of all its devices */
+/* Devices that it has something of. */
+static inline uint32_t part_devices(const struct lease *l)
+{
+    return l->device_milli == 0 ? 0 : l->device_count;
+}
 /* What a lease holds of its node, in thousandths of a device. */
 static inline uint32_t part_of_lease(const struct lease *l)
 {

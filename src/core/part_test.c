@@ -188,6 +188,42 @@ static void a_host_gives_no_more_than_it_has(void **state)
     bench_close(&b);
 }
 
+/* Jobs share a node by devices: each is told which are its own, and who comes after takes what was given
+ * back, not what others still have. */
+static void jobs_share_a_node_by_devices(void **state)
+{
+    struct bench b;
+    struct lease_view first, second, third, share;
+    (void)state;
+    bench_open(&b, &limits);
+    bench_model(&b, 0, 1000, 40, 1);
+    offer(&b, 1, 8, 1, 0, 0);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 3, .max = 3});
+    bench_submit(&b, (struct test_job){.id = 2, .min = 2, .max = 2});
+    settle(&b);
+    bench_raise(&b);
+    settle(&b);
+    submit(&b, 3, 7, (struct job_terms){.device_milli = 300});
+    settle(&b);
+    assert_true(bench_lease(&b, 1, 0, &first));
+    assert_true(bench_lease(&b, 2, 0, &second));
+    assert_true(bench_lease(&b, 3, 0, &share));
+    assert_int_equal(first.node_key, second.node_key);
+    assert_int_equal(first.device_mask, 0x07);
+    assert_int_equal(second.device_mask, 0x18);
+    assert_int_equal(share.device_mask, 0x20);
+    bench_worker(&b, first.node_key, 1, first.worker_id, WORKER_PHASE_FINISHED, 1);
+    settle(&b);
+    bench_submit(&b, (struct test_job){.id = 4, .min = 5, .max = 5});
+    const struct pool_command *command = bench_command(&b, POOL_COMMAND_ENSURE_WORKER, 0);
+    assert_non_null(command);
+    assert_int_equal(command->device_mask, 0xc7);
+    assert_true(bench_lease(&b, 4, 0, &third));
+    assert_int_equal(third.device_mask, 0xc7);
+    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +231,7 @@ int main(void)
         cmocka_unit_test(memory_of_a_device_bounds_its_shares),
         cmocka_unit_test(shares_leave_whole_devices_to_whole_jobs),
         cmocka_unit_test(a_host_gives_no_more_than_it_has),
+        cmocka_unit_test(jobs_share_a_node_by_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
  *            plan_admit.c  yes or no at the door, with what would make it possible
  *            plan_place.c  which region a job starts in; devices taken there
  *            plan_buy.c    the supply of a region in the order in which it is taken
+ *            plan_pack.c   which of the pool's own nodes takes a worker
  *            plan_claim.c  stock kept for gangs of higher classes
  *            plan_drain.c  nodes given up: price, notice, operator, hourly budget
  *            plan_replace.c nodes of workers that hold their job up for long

@@ -6,6 +6,7 @@
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/quota.h"
 
@@ -144,6 +145,7 @@ static void admit(pool *p, uint32_t job, const struct pool_event *event, struct 
                                         .b = verdict.numbers.b});
     j->state = JOB_QUEUED;
     j->shape = shape_enter(p, event);
+    packing_arrived(p, job);
     quota_enter(p, j->account);
     if (job_has_budget(p, j)) p->budget_job_count++;
     shape_queue_insert(p, job);

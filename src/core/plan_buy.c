@@ -4,6 +4,7 @@
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
+#include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/promise.h"
 #include "core/quota.h"
@@ -33,6 +34,7 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .special = part_is_special(terms),
                             .part_milli = part_milli(terms),
                             .node_devices_min = 1,
+                            .region = s->region,
                             .job = SLOT_NONE,
                             .only_offer = SLOT_NONE,
                             .order = ((uint64_t)s->job_class + 1) << 56, /* the youngest */
@@ -103,6 +105,15 @@ static void rewind_markets(struct supply *s)
     }
 }
 
+static struct packing_ask packing_ask_of(const struct supply *s, uint32_t count)
+{
+    return (struct packing_ask){.terms = s->left.terms,
+                                .compat_mask = s->left.compat_mask,
+                                .region = s->left.region,
+                                .region_index = s->region_index,
+                                .count = count};
+}
+
 static void begin(struct supply *s, const pool *p, const struct demand *demand,
                   uint32_t region_index, enum supply_order order)
 {
@@ -121,7 +132,10 @@ static void begin(struct supply *s, const pool *p, const struct demand *demand,
     s->leases_left = smaller(s->leases_left, demand->workers_left);
     if (demand->ever) s->nodes_left = s->leases_left = UINT32_MAX;
     s->too_dear_usd_micros = 0;
-    s->kept = 0;
+    s->kept = s->seen_count = 0;
+    struct packing_ask ask = packing_ask_of(s, 0);
+    uint32_t wanted = s->sharing ? 1 : demand->devices_left;
+    s->packed_count = s->buying ? 0 : smaller(packing_most(p, &ask), wanted);
 }
 
 void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
@@ -256,6 +270,66 @@ static bool comes_back(const struct supply *s, const struct node *n)
            s->left.part_milli == 1000 && n->tag_job_id == s->p->jobs[s->left.job].job_id;
 }
 
+static int64_t part_price(const struct supply *s, const struct node *n, uint32_t paid_milli)
+{
+    return money_share_ceil(s->p->offers[n->offer].usd_micros_per_hour, paid_milli,
+                            n->device_count * 1000);
+}
+
+static bool was_seen(const struct supply *s, uint32_t node)
+{
+    for (uint32_t i = 0; i < s->seen_count; i++)
+        if (s->seen[i] == node) return true;
+    return false;
+}
+
+/* Packing only knows what is free: the rest of what a node must be. */
+static bool takes_packed(void *context, uint32_t node)
+{
+    struct supply *s = context;
+    const struct node *n = &s->p->nodes[node];
+    const struct offer *o = &s->p->offers[n->offer];
+    uint32_t count = s->packed_count;
+    if (!is_allowed(s, o) || n->leases.count >= NODE_LEASES_MAX) return false;
+    if (was_seen(s, node) || is_held(s, n) || node_gives(s, node) < count) return false;
+    bool opens = s->left.part_milli > 0 &&
+                 (!s->sharing || part_device(s->p, node, s->left.terms) == SLOT_NONE);
+    if (opens && promise_free(s->p, &s->left, n) < count) return false;
+    if (within_quota(s, o->model, count) < count) return false;
+    return fits_budget(s, part_price(s, n, count * s->left.part_milli));
+}
+
+static bool next_packed(struct supply *s, struct pick *ret_pick)
+{
+    uint32_t node;
+    s->packed_count = smaller(s->packed_count, s->left.devices_left);
+    for (; s->packed_count >= s->left.node_devices_min && s->packed_count > 0; s->packed_count--) {
+        if (s->seen_count == SUPPLY_PACKED_MAX) break;
+        struct packing_ask ask = packing_ask_of(s, s->packed_count);
+        if (!packing_best(s->p, &ask, takes_packed, s, &node)) continue;
+        const struct node *n = &s->p->nodes[node];
+        s->seen[s->seen_count++] = node;
+        take(s,
+             (struct pick){.offer = n->offer,
+                           .node = node,
+                           .node_count = 1,
+                           .device_count = s->packed_count,
+                           .paid_milli = s->packed_count * s->left.part_milli,
+                           .usd_micros_per_hour =
+                               part_price(s, n, s->packed_count * s->left.part_milli)},
+             ret_pick);
+        return true;
+    }
+    s->packed_count = 0;
+    return false;
+}
+
+/* Packing has seen all its nodes, unless the job took very many. */
+static bool is_walked(const struct supply *s, const struct offer *o)
+{
+    return is_allowed(s, o) && (!packing_holds(o) || s->seen_count == SUPPLY_PACKED_MAX);
+}
+
 static bool next_idle(struct supply *s, struct pick *ret_pick)
 {
     for (;;) {
@@ -263,7 +337,7 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
             uint32_t model = first_market(s);
             if (model == MODELS_MAX) return false;
             s->offer = pop_market(s, model);
-            if (is_allowed(s, &s->p->offers[s->offer]))
+            if (is_walked(s, &s->p->offers[s->offer]))
                 s->node = s->sharing ? s->p->offers[s->offer].shared_nodes.head
                                      : s->p->offers[s->offer].idle_nodes.head;
         }
@@ -275,12 +349,11 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
         if (!s->sharing) gives = smaller(gives, promise_free(s->p, &s->left, n));
         uint32_t count =
             within_quota(s, s->p->offers[s->offer].model, smaller(gives, s->left.devices_left));
-        if (gives < s->left.node_devices_min || is_held(s, n)) continue;
+        if (gives < s->left.node_devices_min || is_held(s, n) || was_seen(s, node)) continue;
         if (count == 0 || (s->left.single_node && count < s->left.node_devices_min)) continue;
         uint32_t paid_milli =
             comes_back(s, n) ? n->device_count * 1000 : count * s->left.part_milli;
-        int64_t usd_micros = money_share_ceil(s->p->offers[s->offer].usd_micros_per_hour,
-                                              paid_milli, n->device_count * 1000);
+        int64_t usd_micros = part_price(s, n, paid_milli);
         if (!fits_budget(s, usd_micros)) continue;
         take(s,
              (struct pick){.offer = s->offer,
@@ -410,6 +483,7 @@ bool supply_next(struct supply *s, struct pick *ret_pick)
     if (s->left.devices_left == 0) return false;
     if (s->left.single_node && s->left.devices_left < s->left.node_devices_min) return false;
     if (s->leases_left == 0) return false;
+    if (s->packed_count > 0 && next_packed(s, ret_pick)) return true;
     if (!s->buying) {
         if (next_idle(s, ret_pick)) return true;
         if (s->sharing) { /* nothing opened has room: whole devices, still before any purchase */

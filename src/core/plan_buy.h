@@ -1,6 +1,7 @@
 /* The supply of one region for one demand, in the order in which it is taken.
  *
- * Rule       First devices of nodes that are up and idle, then offers; in each, the lowest price
+ * Rule       First devices of the pool's own nodes, where packing has them (plan_pack.h), then of bought
+ *            nodes that are up and idle, then offers; in each of these, the lowest price
  *            per NCU-hour first (BY_NCU), or per device-hour (BY_DEVICE: reaches a gang's minimum
  *            where the first does not fit the budget). An offer is skipped when its kind is not
  *            allowed, it is out of stock, refused lately, spot above the threshold, or one node
@@ -27,6 +28,7 @@ struct demand {
     uint32_t part_milli;       /* of each device */
     uint32_t node_devices_min; /* a node must give this many */
     uint32_t single_node;      /* one node and no more: batch jobs */
+    uint32_t region;           /* the only one allowed; 0 = any */
     uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
     uint32_t only_offer; /* nothing but this one; SLOT_NONE = any */
     uint64_t order; /* whose turn it is: promises to those before are not touched (promise.h) */
@@ -46,6 +48,8 @@ struct pick {
     int64_t usd_micros_per_hour;       /* of each node */
 };
 
+enum { SUPPLY_PACKED_MAX = 64 }; /* nodes that packing chooses for one job at once */
+
 struct supply {
     const pool *p;
     struct demand left;
@@ -56,6 +60,8 @@ struct supply {
     uint32_t kept;                    /* stock that fits was left to a gang of a higher class */
     uint32_t nodes_left, leases_left; /* of the pool's limits */
     int64_t too_dear_usd_micros;      /* cheapest node that did not fit the budget; 0 = none */
+    uint32_t packed_count;            /* devices of one node that packing is asked for; 0 = done */
+    uint32_t seen_count, seen[SUPPLY_PACKED_MAX]; /* packed nodes that were picked */
     uint32_t heads[MODELS_MAX];
 };
 

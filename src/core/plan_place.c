@@ -190,6 +190,9 @@ static void wait_for_stock(pool *p, uint32_t job, bool is_short, bool kept, stru
     else if (kept)
         plan_wait(p, job, REASON_KEPT_FOR_GANG, (struct numbers){.a = p->config.boot_timeout_us},
                   out);
+    else if (terms->host_only)
+        plan_wait(p, job, REASON_WAIT_HOST,
+                  (struct numbers){.a = terms->host_cpu_milli, .b = terms->host_memory_mib}, out);
     else if (part_is_share(terms))
         plan_wait(p, job, REASON_WAIT_SHARE,
                   (struct numbers){.a = terms->device_milli, .b = terms->device_memory_mib}, out);

@@ -87,8 +87,8 @@ static bool is_victim(const struct search *s, uint32_t lease)
 {
     const struct lease *l = &s->p->leases[lease];
     const struct job *j = &s->p->jobs[l->job];
-    return lease_holds(l) && job_is_bound(j) && j->preempted_by == 0 && l->job != s->demand->job &&
-           class_may_preempt(s->p, s->demand->job_class, j->job_class);
+    return lease_holds(l) && l->device_milli > 0 && job_is_bound(j) && j->preempted_by == 0 &&
+           l->job != s->demand->job && class_may_preempt(s->p, s->demand->job_class, j->job_class);
 }
 
 /* Of all that it holds: what the demand could take. */
@@ -143,8 +143,10 @@ static void prune(struct preemption *plan)
 
 struct choice { /* the cheapest way to free so many devices of a node */
     uint64_t cost;
-    uint32_t picked, reserved; /* bit = n-th candidate */
+    uint64_t picked; /* bit = n-th candidate */
 };
+
+static_assert(NODE_LEASES_MAX <= 64, "candidates of a node are bits of choice.picked");
 
 struct bag {
     uint32_t count, free_count;
@@ -194,7 +196,7 @@ static bool choose(const struct bag *bag, uint32_t missing, struct choice *best)
             if (from->cost == UINT64_MAX || gain == 0) continue;
             uint64_t cost = add_capped(from->cost, bag->items[item].cost);
             if (cost >= at[i].cost) continue;
-            at[i] = (struct choice){.cost = cost, .picked = from->picked | 1U << item};
+            at[i] = (struct choice){.cost = cost, .picked = from->picked | UINT64_C(1) << item};
         }
     }
     *best = at[end];
@@ -471,7 +473,7 @@ static uint32_t target_of(const struct search *s, uint32_t lease, uint32_t from,
 static bool can_move(const struct search *s, uint32_t lease)
 {
     const struct lease *l = &s->p->leases[lease];
-    return l->state == LEASE_ACTIVE && can_shrink(s->p, l->job) &&
+    return l->state == LEASE_ACTIVE && l->device_milli > 0 && can_shrink(s->p, l->job) &&
            s->p->jobs[l->job].preempted_by == 0 && l->job != s->demand->job &&
            s->p->jobs[l->job].job_class >= s->demand->job_class;
 }

@@ -3,6 +3,7 @@
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/offer.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/predict.h"
 #include "core/promise.h"
@@ -35,9 +36,9 @@ static uint32_t parts_of(const pool *p, uint32_t node, struct reserve_part *ret_
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
         struct reserve_part part = {.free_us = free_us_of(p, &p->leases[l]),
                                     .node = node,
-                                    .device_count = p->leases[l].device_count,
+                                    .device_count = part_devices(&p->leases[l]),
                                     .job = p->leases[l].job};
-        if (part.free_us == INT64_MAX) continue;
+        if (part.free_us == INT64_MAX || part.device_count == 0) continue;
         uint32_t at = count++;
         for (; at > 0 && ret_parts[at - 1].free_us > part.free_us; at--)
             ret_parts[at] = ret_parts[at - 1];

@@ -10,6 +10,7 @@
 #include "core/offer.h"
 #include "core/plan.h"
 #include "core/plan_match.h"
+#include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/quota.h"
 #include <string.h>
@@ -111,6 +112,8 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     carve_table(c, &p->terms_table, limits->terms_max);
     p->node_slots = nodes;
     p->markets_end = regions * limits->models_max;
+    struct pack_limits packing = packing_limits(limits, p->markets_end);
+    p->pack = carve(c, 1, pack_bytes(&packing));
     return c->bytes;
 }
 
@@ -177,6 +180,8 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     memset(p->uses, 0, config->limits.models_max * sizeof p->uses[0]);
     memset(p->histories, 0, HISTORY_MAX * sizeof p->histories[0]);
     class_defaults(p);
+    struct pack_limits packing = packing_limits(&config->limits, p->markets_end);
+    p->pack = pack_init(p->pack, &packing);
     return p;
 }
 

@@ -50,7 +50,7 @@ bool promise_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count)
 void promise_taken(pool *p, uint32_t job, uint32_t node, uint32_t device_count)
 {
     struct node *n = &p->nodes[node];
-    if (n->promise_count == 0) return;
+    if (n->promise_count == 0 || device_count == 0) return;
     if (n->promise_job == job) {
         cut(p, node, device_count < n->promise_count ? device_count : n->promise_count);
         return;

@@ -10,14 +10,23 @@
 #include "core/testing.h"
 #include <inttypes.h>
 
-enum { SEEDS = 40, STEPS = 500, MACHINES = 512, PENDING = 256, MODELS = 3, OFFERS = 8, JOBS = 24 };
+enum {
+    SEEDS = 40,
+    STEPS = 500,
+    MACHINES = 512,
+    PENDING = 256,
+    MODELS = 3,
+    OFFERS = 8,
+    JOBS = 24,
+    WORKERS = 24
+};
 
 struct machine { /* the true world */
     uint64_t key, offer_id;
     int64_t up_us, gone_us, notice_us, billed;
     int64_t boot_us;
     bool tombstone; /* released before it ever ran: never runs again */
-    uint64_t worker_id[8], job_id[8];
+    uint64_t worker_id[WORKERS], job_id[WORKERS];
     uint32_t worker_count;
     uint64_t step;
 };
@@ -33,7 +42,7 @@ struct world {
     struct answer answers[PENDING];
     uint32_t machine_count, answer_count;
     uint64_t random;
-    bool calm;
+    bool calm, has_own; /* has_own: some nodes are owned, and stay until they are asked to go */
     pool *twin;
     void *twin_memory;
     struct pool_output twin_out;
@@ -145,7 +154,7 @@ static void on_worker(struct world *w, const struct pool_command *c)
     uint32_t at = 0;
     while (at < m->worker_count && m->worker_id[at] != c->worker_id) at++;
     if (c->kind == POOL_COMMAND_ENSURE_WORKER && at == m->worker_count) {
-        assert_true(at < 8);
+        assert_true(at < WORKERS);
         m->worker_id[at] = c->worker_id;
         m->job_id[at] = c->job_id;
         m->worker_count++;
@@ -279,6 +288,13 @@ static void define_accounts(struct world *w)
                                           .model = MODELS - 1, .kind = 1, .weight_milli = 1000}});
 }
 
+static uint32_t capacity_of(const struct world *w, uint32_t offer)
+{
+    if (offer % 4 == 3) return CAPACITY_RESERVED;
+    if (offer % 3 != 0) return CAPACITY_SPOT;
+    return w->has_own && offer > 0 ? CAPACITY_OWNED : CAPACITY_ON_DEMAND;
+}
+
 static void change_offer(struct world *w, uint32_t offer)
 {
     uint32_t spot = offer % 3 != 0;
@@ -291,9 +307,7 @@ static void change_offer(struct world *w, uint32_t offer)
                    .region = 1 + offer % 2,
                    .zone = offer,
                    .model = offer % MODELS,
-                   .capacity = offer % 4 == 3 ? CAPACITY_RESERVED
-                               : spot         ? CAPACITY_SPOT
-                                              : CAPACITY_ON_DEMAND,
+                   .capacity = capacity_of(w, offer),
                    .device_count = 1 + offer % 2 * 3,
                    .stock_count = w->calm ? 8 : draw(w, 6),
                    .host_cpu_milli = offer % 3 == 0 ? 8000 : 0,
@@ -332,7 +346,8 @@ static void submit(struct world *w)
                                                     : terms_id == 2 ? 250
                                                                     : 0,
                                     .device_memory_mib = terms_id == 2 ? 9000 : 0,
-                                    .host_cpu_milli = terms_id == 3 ? 3000 : 0,
+                                    .host_only = terms_id == 4,
+                                    .host_cpu_milli = terms_id == 3 || terms_id == 4 ? 3000 : 0,
                                     .host_memory_mib = terms_id >= 2 && terms_id < 5 ? 5000 : 0,
                                     .work_id = terms_id < 5 ? 0 : terms_id}}});
     happen(w, (struct pool_event){
@@ -474,11 +489,24 @@ static void define_rounds(struct world *w)
                                          .restart_us = draw(w, 3) * SECOND_US}});
 }
 
+/* Owned nodes stay for ever: at the end somebody takes them down, those that nobody uses. */
+static void drain_own(struct world *w)
+{
+    struct node_view n;
+    for (uint32_t i = 0; i < pool_nodes_end(w->b.p); i++) {
+        if (!pool_node_at(w->b.p, i, &n) || n.state != NODE_READY) continue;
+        if (n.capacity == CAPACITY_OWNED && n.devices_free == n.device_count)
+            happen(w, (struct pool_event){.kind = POOL_EVENT_NODE_DRAIN_ASKED,
+                                          .u.node_drain_asked = {.node_key = n.node_key}});
+    }
+}
+
 static void pass_time(struct world *w)
 {
     w->b.now_us += 1000 * (1 + (int64_t)draw(w, w->calm ? 2000 : 4000));
     boot(w);
     deliver(w);
+    if (w->calm && w->has_own && draw(w, 8) == 0) drain_own(w);
     for (uint32_t i = 0; i < w->machine_count; i++)
         if (w->calm || draw(w, 3) != 0) heartbeat(w, &w->machines[i]);
     for (uint32_t i = 0; pool_next_wake_us(w->b.p) <= w->b.now_us; i++) {
@@ -549,6 +577,7 @@ static void run_seed(uint64_t seed, struct pool_limits limits, uint64_t *marks)
     bench_open(&w->b, &limits);
     if (seed % 3 != 0) replace_soon(&w->b, limits);
     w->random = seed;
+    w->has_own = seed % 4 >= 2;
     w->snapshot_bytes = 1 << 20;
     w->snapshot = malloc(w->snapshot_bytes);
     w->twin_memory = malloc(pool_size(&limits));

@@ -9,6 +9,7 @@
 #include "core/node.h"
 #include "core/offer.h"
 #include "core/plan_match.h"
+#include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/quota.h"
 #include "core/state.h"
@@ -96,6 +97,7 @@ static void rebuild(pool *p)
         p->shapes[s].first_waiting = 0;
         table_insert(&p->shape_table, p->shapes[s].hash, s);
     }
+    packing_rebuild(p);
 }
 
 static pool *empty(pool *p)

@@ -16,6 +16,7 @@
 #include "core/marks.h"
 #include "core/match_size.h"
 #include "core/money.h"
+#include "core/pack.h"
 #include "core/pool.h"
 #include "core/table.h"
 #include "core/view.h"
@@ -101,7 +102,8 @@ struct offer {
     struct list nodes, idle_nodes;
     struct list shared_nodes; /* with room on devices opened for shares */
     struct link idle_link;
-    uint32_t place; /* among its market's prices */
+    uint32_t place,
+        pack_type; /* among its market's prices; of packing (plan_pack.h), SLOT_NONE = not packed */
 };
 
 struct node {
@@ -127,6 +129,7 @@ struct node {
     uint32_t shared_listed;
     uint16_t victim_count, victims_listed; /* follow from the rest (victims.h) */
     uint32_t promise_job, promise_count;   /* devices kept for one job; 0 = none (promise.h) */
+    uint32_t pack_node, reserved; /* its number in the packing; SLOT_NONE = not in it; follows */
     struct list leases;
     struct link offer_link, idle_link, shared_link, promise_link, victim_link;
 };
@@ -145,10 +148,12 @@ struct lease {
     uint32_t job, node, device_count;
     uint32_t paid_milli; /* of devices, paid in the hourly budget: all, if bought for the job */
     uint32_t device_milli, device_index; /* of each device; SLOT_NONE: whole ones, no number */
-    uint32_t memory_mib;                 /* of a share */
+    uint32_t device_mask; /* its devices, a bit each; 0: of a node too large to name them */
+    uint32_t memory_mib;  /* of a share */
     uint32_t host_cpu_milli, host_memory_mib;
     uint32_t state, phase, stop_reason, fallback;
     uint32_t backfill; /* on devices promised to a job that comes first */
+    uint32_t reserved_word;
     struct link job_link, node_link;
     /* What it counts for its job's account, as of its purchase. */
     int64_t quota_ncu_milli, quota_usd_micros_per_hour;
@@ -258,6 +263,7 @@ struct job {
     uint32_t match_leaves; /* a round sends it away from where it runs */
     uint32_t match_listed; /* enum match_list */
     struct link match_link;
+    uint32_t pack_set, pack_milli; /* as what it is present in the packing; SLOT_NONE: not */
     struct list leases;
     struct link queue_link, interested_link, ended_link;
 };
@@ -303,6 +309,12 @@ struct pool {
     uint32_t match_rounds, match_late; /* bit = class whose round is to be done; it was put off */
     struct list matched[MATCH_LIST_END][JOB_CLASS_END];
     struct match_size match_size; /* of jobs that ended */
+    uint32_t pack_types, reserved_types;
+    uint32_t pack_markets
+        [PACK_MODELS_MAX]; /* the market of each type of packing; by model and region: */
+    uint64_t pack_model_types[MODELS_MAX], pack_region_types[REGIONS_MAX];
+    int64_t pack_half_us; /* when half of its window has passed */
+    struct pack *pack;
     struct heap timers, plans;
     struct heap match_order; /* while matching: candidates by weight */
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;

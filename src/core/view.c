@@ -102,6 +102,7 @@ bool pool_lease_at(const pool *p, uint32_t index, struct lease_view *ret_view)
                                     .device_count = l->device_count,
                                     .device_milli = l->device_milli,
                                     .device_index = l->device_index,
+                                    .device_mask = l->device_mask,
                                     .phase = l->phase,
                                     .stop_reason = l->stop_reason,
                                     .since_us = l->since_us,

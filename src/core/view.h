@@ -58,7 +58,7 @@ struct lease_view {
     uint32_t device_count, phase;        /* enum worker_phase, 0 = not heard of yet */
     uint32_t stop_reason;                /* 0 = wanted */
     uint32_t device_milli, device_index; /* below 1000: a share of that opened device */
-    uint32_t reserved;
+    uint32_t device_mask; /* which of the node's; 0: of a node too large to name them */
     int64_t since_us, deadline_us;
     uint64_t step;
 };

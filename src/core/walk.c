@@ -7,12 +7,12 @@ static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule")
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct offer) == 224, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
-static_assert(sizeof(struct node) == 280, "walk the new field of node");
-static_assert(sizeof(struct lease) == 168, "walk the new field of lease");
+static_assert(sizeof(struct node) == 288, "walk the new field of node");
+static_assert(sizeof(struct lease) == 176, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
 static_assert(sizeof(struct account) == 272, "walk the new field of account");
-static_assert(sizeof(struct job) == 424, "walk the new field of job");
+static_assert(sizeof(struct job) == 432, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
 static_assert(sizeof(struct work) == 16, "walk the new field of work");
 static_assert(sizeof(struct rate) == 32, "walk the new field of rate");
@@ -218,6 +218,7 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_u32(w, &l->paid_milli);
     walk_u32(w, &l->device_milli);
     walk_u32(w, &l->device_index);
+    walk_u32(w, &l->device_mask);
     walk_u32(w, &l->memory_mib);
     walk_u32(w, &l->host_cpu_milli);
     walk_u32(w, &l->host_memory_mib);
@@ -284,7 +285,8 @@ static void walk_job_terms(struct walk *w, struct job_terms *t)
     walk_u8(w, &t->affinity);
     walk_u8(w, &t->spread);
     walk_u8(w, &t->gate);
-    for (uint32_t i = 0; i < 2; i++) walk_u8(w, &t->reserved_bytes[i]);
+    walk_u8(w, &t->host_only);
+    walk_u8(w, &t->reserved_byte);
     walk_u32(w, &t->reserved_word);
     walk_u64(w, &t->work_id);
     walk_u64(w, &t->reserved);
@@ -338,6 +340,8 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->wait_count);
     walk_index(w, &j->account, p->accounts_end);
     walk_u32(w, &j->over_said);
+    walk_slot(w, &j->pack_set, pack_sets(p->pack));
+    walk_u32(w, &j->pack_milli);
     walk_u32(w, &j->claims);
     walk_i64(w, &j->replace_from_us);
     walk_u32(w, &j->replaced_count);
@@ -470,8 +474,7 @@ static void walk_plans(struct walk *w, pool *p)
         walk_end(w, &kind, 2);
         walk_index(w, &slot, ends[kind]);
         walk_i64(w, &key);
-        if (w->mode == WALK_READ && !w->bad)
-            heap_set(&p->plans, kind * jobs_max + slot, key);
+        if (w->mode == WALK_READ && !w->bad) heap_set(&p->plans, kind * jobs_max + slot, key);
     }
 }
 
@@ -483,6 +486,8 @@ void walk_pool(struct walk *w, pool *p)
     walk_quotas(w, p);
     walk_works(w, p);
     walk_matching(w, p);
+    walk_i64(w, &p->pack_half_us);
+    pack_walk(w, p->pack);
     for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);
     for (uint32_t i = 0; i < p->nodes_end; i++) walk_node(w, p, &p->nodes[i]);
     for (uint32_t i = 0; i < p->leases_end; i++) walk_lease(w, p, &p->leases[i]);

@@ -90,6 +90,8 @@ static bool put_run(struct server *s, struct reply_memory *m, const struct lease
     const struct job_spec *spec = info == NULL ? NULL : jobs_spec(&s->jobs, info->spec_hash);
     if (spec == NULL) return false;
     worker->want = REPLY_RUN;
+    worker->device_mask = lease->device_mask;
+    worker->device_milli = lease->device_milli;
     worker->slots = spec->slots;
     worker->steps = spec->steps;
     worker->gang = spec->devices_min;

@@ -20,6 +20,9 @@ static void ownership_on_command(struct sim *s, const struct pool_command *c)
         const struct shadow_worker *w = &shadow->workers[i];
         if (w->ended || &shadow->nodes[w->node] != node) continue;
         used += w->device_count;
+        if ((w->device_mask & c->device_mask) != 0)
+            sim_fail(s, "ownership", "devices of a worker of job %" PRIu64 " on node %u are in use",
+                     c->job_id, sim_shadow_node_number(s, node->key));
         if (w->job_id == c->job_id)
             sim_fail(s, "ownership", "job %" PRIu64 " gets a second lease on node %u", c->job_id,
                      sim_shadow_node_number(s, node->key));

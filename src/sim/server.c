@@ -37,7 +37,7 @@ static uint64_t hash_words(uint64_t hash, const void *bytes, size_t count)
 }
 
 /* No padding in any of them, so their bytes are their fields. */
-static_assert(sizeof(struct pool_command) == 64, "hashed as bytes");
+static_assert(sizeof(struct pool_command) == 72, "hashed as bytes");
 static_assert(sizeof(struct pool_decision) == 64, "hashed as bytes");
 static_assert(sizeof(struct ledger_entry) == 80, "hashed as bytes");
 

@@ -152,6 +152,7 @@ static void note_worker_command(struct sim *s, const struct pool_command *c)
                                     .job_id = c->job_id,
                                     .node = (uint32_t)(node - shadow->nodes),
                                     .device_count = c->device_count,
+                                    .device_mask = c->device_mask,
                                     .first_us = s->now_us};
     }
     if (w == NULL) return;

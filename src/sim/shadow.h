@@ -24,6 +24,7 @@ struct shadow_node {
 struct shadow_worker {
     uint64_t id, job_id;
     uint32_t node, device_count; /* node: index in shadow.nodes */
+    uint32_t device_mask, reserved;
     uint32_t asks, stops;
     int64_t first_us;
     bool ended, stopping;

@@ -101,6 +101,9 @@ static void put_devices(struct environment *env, const struct reply_worker *want
     mem_free(own);
     if (wanted->device_milli > 0 && wanted->device_milli < 1000)
         put_number(env, "SHOAL_DEVICE_MILLI", wanted->device_milli);
+    if (wanted->mig_compute > 0)
+        put(env, mem_printf("SHOAL_MIG=%" PRIu32 "g@%" PRIu32 "%s", wanted->mig_compute,
+                            wanted->mig_start, place->emulate_slot_us > 0 ? " emulated" : ""));
     if (place->emulate_slot_us > 0) return; /* its devices are made up */
     for (size_t i = 0; i < sizeof visible / sizeof visible[0]; i++) {
         char *list = list_devices(wanted->device_mask, getenv(visible[i]));

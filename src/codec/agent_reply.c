@@ -54,6 +54,8 @@ static void take_devices(struct reply_worker *worker, const struct json_map *map
     worker->device_milli = 1000;
     if (json_object_get(map->object, "device_milli") != NULL)
         worker->device_milli = (uint32_t)json_take_u64(map, "device_milli", 1000, JSON_REQUIRED);
+    worker->mig_compute = (uint32_t)json_take_u64(map, "mig_compute", 7, JSON_OPTIONAL);
+    worker->mig_start = (uint32_t)json_take_u64(map, "mig_start", 7, JSON_OPTIONAL);
 }
 
 static void take_run(struct reply_worker *worker, const struct json_map *map)
@@ -196,6 +198,10 @@ static json_t *worker_json(const struct reply_worker *worker, bool *failed)
     json_set_u64(object, "checkpoint_every", worker->checkpoint_every, failed);
     json_set(object, "devices", devices_json(worker->device_mask, failed), failed);
     json_set_u64(object, "device_milli", worker->device_milli, failed);
+    if (worker->mig_compute != 0) {
+        json_set_u64(object, "mig_compute", worker->mig_compute, failed);
+        json_set_u64(object, "mig_start", worker->mig_start, failed);
+    }
     return object;
 }
 

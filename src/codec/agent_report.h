@@ -96,8 +96,9 @@ struct reply_worker {
     const char *checkpoint_dir;             /* "" = none */
     uint32_t slots, gang, checkpoint_every; /* every: UINT32_MAX: auto */
     uint64_t steps;
-    uint32_t device_mask;  /* its devices of the node, a bit each; 0 = all there are */
-    uint32_t device_milli; /* of each; below 1000: a share of one, 0: no device */
+    uint32_t device_mask;            /* its devices of the node, a bit each; 0 = all there are */
+    uint32_t device_milli;           /* of each; below 1000: a share of one, 0: no device */
+    uint32_t mig_compute, mig_start; /* an instance of it: compute slices (0: none), first slice */
     /* REPLY_STOP */
     const char *reason;
     int64_t deadline_ms; /* from now; 0 = at once */

@@ -121,6 +121,9 @@ static void read_model(struct catalog *catalog, yaml_item *item, const char *nam
         yaml_mistake(yaml_any(map, "ncu"), "\"ncu\" of %s is finer than 0.001; round it", name);
     model->ncu_milli = (uint32_t)(ncu_micros / 1000);
     model->vram_mib = (uint32_t)yaml_integer(map, "vram_gb", 0, VRAM_GB_MAX, 0) * 1024;
+    model->mig_slices = (uint32_t)yaml_integer(map, "mig_slices", 0, 8, 0);
+    if (model->mig_slices != 0 && model->mig_slices != 4 && model->mig_slices != 8)
+        yaml_mistake(yaml_any(map, "mig_slices"), "%s has 8 slices of memory or 4", name);
     model->usd_micros_per_hour = yaml_micros(map, "usd_per_hour", 0, PRICE_MAX, 0);
     struct device_need has = catalog_read_need(catalog, yaml_list(map, "capabilities"));
     if (has.vram_min_mib != 0)
@@ -248,5 +251,6 @@ void catalog_model_event(const struct catalog *catalog, uint32_t model,
     event.u.model_defined.model = model;
     event.u.model_defined.ncu_milli = m->ncu_milli;
     event.u.model_defined.vram_mib = m->vram_mib;
+    event.u.model_defined.mig_slices = m->mig_slices;
     *ret_event = event;
 }

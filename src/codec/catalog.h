@@ -26,8 +26,9 @@ enum { CATALOG_MODELS_MAX = 64, CATALOG_CAPABILITIES_MAX = 64, CATALOG_NAME_BYTE
 struct catalog_model {
     char name[CATALOG_NAME_BYTES];
     uint64_t capability_mask;
-    uint32_t ncu_milli, vram_mib; /* ncu_milli 0: reserved, not defined */
-    int64_t usd_micros_per_hour;  /* list price, for plans without a market; 0 = none */
+    uint32_t ncu_milli, vram_mib;  /* ncu_milli 0: reserved, not defined */
+    uint32_t mig_slices, reserved; /* of memory when partitioned: 8, 4; 0 = it cannot be */
+    int64_t usd_micros_per_hour;   /* list price, for plans without a market; 0 = none */
 };
 
 struct catalog {

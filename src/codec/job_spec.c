@@ -3,6 +3,7 @@
 #include "codec/names.h"
 #include "codec/record.h"
 #include "codec/yaml_tree.h"
+#include "core/mig.h"
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -86,6 +87,45 @@ static void read_devices(struct job_spec *spec, yaml_item *needs)
                               "kind: elastic");
 }
 
+/* "1g.10gb": compute slices and memory as the maker names profiles; either may be left out. */
+static bool parse_mig(const char *name, uint32_t *ret_compute, uint32_t *ret_memory_gb)
+{
+    unsigned compute = 0, memory_gb = 0;
+    int end = 0;
+    *ret_compute = 1;
+    *ret_memory_gb = 0;
+    if (sscanf(name, "%1ug%n", &compute, &end) == 1 && end > 0 && name[end] != 'b') {
+        if (compute < 1 || compute > MIG_COMPUTE_MAX) return false;
+        *ret_compute = compute;
+        if (name[end] == '\0') return true;
+        if (name[end++] != '.') return false;
+    } else
+        end = 0;
+    const char *memory = name + end;
+    end = 0;
+    if (sscanf(memory, "%4ugb%n", &memory_gb, &end) != 1 || end == 0) return false;
+    *ret_memory_gb = memory_gb;
+    return memory[end] == '\0' && memory_gb > 0;
+}
+
+static void read_mig(struct job_spec *spec, yaml_item *needs)
+{
+    yaml_item *item = yaml_any(needs, "mig");
+    if (item == NULL) return;
+    uint32_t compute, memory_gb;
+    const char *name = yaml_item_string(item);
+    if (name[0] == '\0') return; /* noted */
+    if (!parse_mig(name, &compute, &memory_gb))
+        yaml_mistake(
+            item, "\"%s\" is no profile; write 1g.10gb, or 2g or 20gb for the smallest that does",
+            name);
+    if (spec->terms.device_milli != 0 || spec->terms.host_only || spec->devices_max > 1)
+        yaml_mistake(item, "an instance is of one device, and no other share of it; drop share or "
+                           "devices");
+    spec->terms.mig_profile = compute;
+    spec->terms.device_memory_mib = memory_gb * 1024;
+}
+
 /* A share of one device instead of whole ones, and what each device needs of its host. */
 static void read_parts(struct job_spec *spec, yaml_item *needs)
 {
@@ -109,6 +149,7 @@ static void read_parts(struct job_spec *spec, yaml_item *needs)
     if (spec->terms.host_only && cpus == 0 && spec->terms.host_memory_mib == 0)
         yaml_mistake(yaml_any(needs, "share"),
                      "a job without a device needs processors or memory; give host: {cpus: N}");
+    read_mig(spec, needs);
 }
 
 static void read_market(struct job_spec *spec, yaml_item *market)

@@ -358,6 +358,26 @@ static void a_job_may_need_no_device(void **state)
     mem_free(text);
 }
 
+static void a_job_may_ask_for_an_instance(void **state)
+{
+    (void)state;
+    expect_good("{name: hi, kind: batch, needs: {mig: 2g.20gb}, run: {command: [a]}}");
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(spec.terms.mig_profile, 2);
+        assert_int_equal(spec.terms.device_memory_mib, 20 * 1024);
+        char *text = job_spec_text(&catalog, &spec);
+        assert_non_null(text);
+        expect_good(text);
+        mem_free(text);
+    }
+    expect_good("{name: hi, kind: batch, needs: {mig: 3g}, run: {command: [a]}}");
+    assert_int_equal(spec.terms.mig_profile, 3);
+    assert_int_equal(spec.terms.device_memory_mib, 0);
+    expect_good("{name: hi, kind: batch, needs: {mig: 20gb}, run: {command: [a]}}");
+    assert_int_equal(spec.terms.mig_profile, 1);
+    assert_int_equal(spec.terms.device_memory_mib, 20 * 1024);
+}
+
 static void a_job_becomes_an_event(void **state)
 {
     (void)state;
@@ -440,6 +460,7 @@ int main(void)
         cmocka_unit_test(shares_and_hosts_are_terms_and_survive_the_text),
         cmocka_unit_test(work_and_its_rates_become_events_and_survive_the_text),
         cmocka_unit_test(a_job_may_need_no_device),
+        cmocka_unit_test(a_job_may_ask_for_an_instance),
         cmocka_unit_test(a_job_becomes_an_event),
         cmocka_unit_test(terms_are_an_event_of_their_own_under_an_id_of_their_content),
         cmocka_unit_test(work_saturates),

@@ -119,7 +119,15 @@ static void put_parts(struct writer *w, const struct job_terms *terms)
 {
     if (terms->host_only) put_number(w, "share", "%d", 0);
     put_micros(w, "share", (int64_t)terms->device_milli * 1000);
-    if (terms->device_memory_mib != 0)
+    if (terms->mig_profile != 0) {
+        char name[32];
+        int bytes = snprintf(name, sizeof name, "%" PRIu32 "g", terms->mig_profile);
+        if (terms->device_memory_mib != 0)
+            (void)snprintf(name + bytes, sizeof name - (size_t)bytes, ".%" PRIu32 "gb",
+                           terms->device_memory_mib / 1024);
+        open_at(w, "mig", "");
+        put_string(w, name);
+    } else if (terms->device_memory_mib != 0)
         put_number(w, "share_memory_gb", "%" PRIu32, terms->device_memory_mib / 1024);
     if (terms->host_cpu_milli == 0 && terms->host_memory_mib == 0) return;
     open_at(w, "host", "{");

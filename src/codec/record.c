@@ -58,7 +58,7 @@ static void walk_model_defined(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.model_defined.model);
     walk_u32(walk, &e->u.model_defined.ncu_milli);
     walk_u32(walk, &e->u.model_defined.vram_mib);
-    walk_u32(walk, &e->u.model_defined.reserved);
+    walk_u32(walk, &e->u.model_defined.mig_slices);
 }
 
 static void walk_pool_defined(struct walk *walk, struct pool_event *e)

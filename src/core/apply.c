@@ -20,9 +20,13 @@ static void define_model(pool *p, const struct pool_event *event, struct pool_ou
         MARK(out, CATALOG_LIMIT);
         return;
     }
+    /* How a model is cut never changes: instances lie there. */
+    uint32_t mig_slices = p->models[model].mig_slices;
+    if (mig_slices == 0) mig_slices = event->u.model_defined.mig_slices;
     p->models[model] = (struct model){.capability_mask = event->u.model_defined.capability_mask,
                                       .ncu_milli = event->u.model_defined.ncu_milli,
-                                      .vram_mib = event->u.model_defined.vram_mib};
+                                      .vram_mib = event->u.model_defined.vram_mib,
+                                      .mig_slices = mig_slices};
     rate_rebuild(p);
     plan_catalog_changed(p);
 }

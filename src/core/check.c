@@ -53,6 +53,29 @@ static void check_devices(const pool *p, const struct node *n)
     }
 }
 
+/* Instances lie at legal places, apart from each other and from shares of another kind. */
+static void check_instances(const pool *p, const struct node *n)
+{
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        const struct lease *own = &p->leases[l];
+        if (own->mig == 0) continue;
+        const struct mig_geometry *g =
+            mig_geometry_of(p->models[p->offers[n->offer].model].mig_slices);
+        ASSERT(g != NULL && (own->mig & 0xff) <= g->profile_count);
+        const struct mig_profile *profile = &g->profiles[(own->mig & 0xff) - 1];
+        ASSERT((profile->starts >> (own->mig >> 8) & 1) != 0);
+        ASSERT(own->device_milli == 1000u * profile->size / g->slices);
+        for (uint32_t m = own->node_link.next; m != SLOT_NONE; m = p->leases[m].node_link.next) {
+            const struct lease *other = &p->leases[m];
+            if (other->device_index != own->device_index) continue;
+            ASSERT(other->mig != 0);
+            uint32_t start = own->mig >> 8, at = other->mig >> 8;
+            uint32_t size = g->profiles[(other->mig & 0xff) - 1].size;
+            ASSERT(start + profile->size <= at || at + size <= start);
+        }
+    }
+}
+
 /* No device is given out more than once over, no host more than it has. */
 static void check_shares(const pool *p, const struct node *n)
 {
@@ -64,7 +87,7 @@ static void check_shares(const pool *p, const struct node *n)
         memory_mib += own->host_memory_mib;
         if (own->device_index == SLOT_NONE) continue;
         ASSERT(own->device_index < n->device_count);
-        ASSERT(own->device_milli < 1000);
+        ASSERT(own->device_milli < 1000 || own->mig != 0);
         uint32_t milli = 0, earlier = 0;
         uint64_t device_memory_mib = 0;
         bool before = true;
@@ -106,6 +129,7 @@ static void check_node(const pool *p, uint32_t slot)
     }
     ASSERT(leased + n->devices_shared + n->devices_free == n->device_count);
     check_devices(p, n);
+    check_instances(p, n);
     check_shares(p, n);
     ASSERT((n->state >= NODE_BOOTING && n->state <= NODE_DRAINING) <= (n->offer != SLOT_NONE));
     if (n->state == NODE_BOOTING || n->state == NODE_READY) ASSERT(n->billing);

@@ -1,6 +1,7 @@
 /* Is an event well formed? Total on arbitrary bytes; the sentences go to whoever sent it. */
 #include "core/event.h"
 #include "core/limits.h"
+#include "core/mig.h"
 #include "core/pool.h"
 
 static bool is_price(int64_t usd_micros)
@@ -17,7 +18,10 @@ static const char *check_model(const struct pool_event *event)
 {
     if (event->u.model_defined.ncu_milli == 0 || event->u.model_defined.ncu_milli > NCU_MILLI_MAX)
         return "model: ncu must be above 0 and at most 1000";
-    return event->u.model_defined.reserved != 0 ? "model: reserved field is not 0" : NULL;
+    uint32_t slices = event->u.model_defined.mig_slices;
+    return slices != 0 && mig_geometry_of(slices) == NULL
+               ? "model: no MIG geometry has so many slices"
+               : NULL;
 }
 
 static const char *check_pool(const struct pool_event *event)
@@ -148,7 +152,9 @@ static const char *check_terms_resources(const struct job_terms *t)
         return "terms: no device, and a part of one";
     if (t->host_only && t->host_cpu_milli == 0 && t->host_memory_mib == 0)
         return "terms: neither a device nor processors nor memory";
-    if (t->mig_profile > TERMS_SIZE_MAX) return "terms: unknown MIG profile";
+    if (t->mig_profile > MIG_COMPUTE_MAX) return "terms: unknown MIG profile";
+    if (t->mig_profile != 0 && (t->device_milli != 0 || t->host_only))
+        return "terms: a MIG instance, and another part of a device";
     if (t->topology_required >= TOPOLOGY_END || t->topology_preferred >= TOPOLOGY_END)
         return "terms: unknown level of topology";
     return NULL;

@@ -140,7 +140,8 @@ struct job_terms {
     /* Per device. */
     uint32_t device_milli;      /* share of a device; 0 = 1000 = whole */
     uint32_t device_memory_mib; /* of a share: memory it may use; 0 = the same share of it */
-    uint32_t mig_profile;       /* number in the catalog (mig.h) + 1; 0 = none */
+    uint32_t mig_profile;       /* an instance with at least so many compute slices, and
+                                   device_memory_mib of memory (mig.h); 0 = none */
     uint32_t host_cpu_milli, host_memory_mib; /* of its node; 0 = whatever is left */
     uint32_t ncu_milli;                       /* asked for instead of devices; 0 = devices count */
     uint8_t topology_required, topology_preferred; /* enum topology */
@@ -174,7 +175,8 @@ struct pool_event {
     union {
         struct {
             uint64_t capability_mask; /* bit = index in the daemon's capability table */
-            uint32_t model, ncu_milli, vram_mib, reserved;
+            uint32_t model, ncu_milli, vram_mib;
+            uint32_t mig_slices; /* of memory, when partitioned (mig.h): 8, 4; 0 = it cannot be */
         } model_defined;
         struct {
             uint64_t capability_mask, hardware_mask; /* hardware: bit = model */

@@ -37,7 +37,8 @@ static void place(pool *p, uint32_t slot, const struct job_terms *terms)
 {
     struct lease *l = &p->leases[slot];
     struct node *n = &p->nodes[l->node];
-    l->device_milli = part_milli(terms);
+    uint32_t model = p->offers[n->offer].model;
+    l->device_milli = part_milli_on(p, terms, model);
     l->host_cpu_milli = terms->host_cpu_milli * l->device_count;
     l->host_memory_mib = terms->host_memory_mib * l->device_count;
     l->device_index = SLOT_NONE;
@@ -51,6 +52,13 @@ static void place(pool *p, uint32_t slot, const struct job_terms *terms)
     ASSERT(l->device_count == 1);
     l->memory_mib = part_memory_mib(terms, n->device_memory_mib);
     l->device_index = device_for(p, l->node, terms);
+    struct part_mig mig = part_mig_on(p, terms, model);
+    if (mig.geometry != NULL) {
+        uint32_t start = part_mig_start(p, n, l->device_index, mig);
+        ASSERT(start < MIG_SLICES_MAX);
+        l->mig = (mig.profile + 1) | start << 8;
+        l->memory_mib = (uint32_t)((uint64_t)n->device_memory_mib * l->device_milli / 1000);
+    }
     if (!part_is_opened(p, n, l->device_index)) {
         ASSERT(n->devices_free > 0);
         n->devices_free--;
@@ -205,7 +213,7 @@ void lease_end(pool *p, uint32_t slot, struct pool_output *out)
         lease_over(p, slot);
         return;
     }
-    bool was_share = p->leases[slot].device_milli < 1000;
+    bool was_share = p->leases[slot].device_index != SLOT_NONE || p->leases[slot].device_milli == 0;
     lease_drop(p, slot);
     if (was_share) offer_improve(p, n->offer); /* also when the node was in its list before */
     n->idle_since_us = p->now_us;

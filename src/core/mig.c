@@ -1,5 +1,6 @@
 #include "core/mig.h"
 #include "core/assert.h"
+#include <stddef.h>
 
 #define AT(slice) (1U << (slice))
 
@@ -19,6 +20,31 @@ const struct mig_geometry mig_four = {
     .profile_count = 3,
     .profiles = {{1, 1, 0x0f}, {2, 2, AT(0) | AT(2)}, {4, 4, AT(0)}},
 };
+
+const struct mig_geometry *mig_geometry_of(uint32_t slices)
+{
+    if (slices == mig_seven.slices) return &mig_seven;
+    return slices == mig_four.slices ? &mig_four : NULL;
+}
+
+static uint32_t gib_of(uint64_t mib, uint32_t parts)
+{
+    uint64_t gib = UINT64_C(1024) * parts;
+    return (uint32_t)((mib + gib - 1) / gib);
+}
+
+uint32_t mig_smallest(const struct mig_geometry *g, uint32_t device_memory_mib, uint32_t compute,
+                      uint32_t memory_mib)
+{
+    uint32_t best = g->profile_count, wanted = gib_of(memory_mib, 1);
+    for (uint32_t i = 0; i < g->profile_count; i++) {
+        const struct mig_profile *profile = &g->profiles[i];
+        if (profile->compute < compute) continue;
+        if (gib_of((uint64_t)profile->size * device_memory_mib, g->slices) < wanted) continue;
+        if (best == g->profile_count || profile->size < g->profiles[best].size) best = i;
+    }
+    return best;
+}
 
 static uint32_t mask_at(const struct mig_profile *profile, uint32_t start)
 {

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MIG_SLICES_MAX = 8, MIG_PROFILES_MAX = 6, MIG_INSTANCES_MAX = 7 };
+enum { MIG_SLICES_MAX = 8, MIG_PROFILES_MAX = 6, MIG_INSTANCES_MAX = 7, MIG_COMPUTE_MAX = 7 };
 
 struct mig_profile {
     uint8_t compute, size; /* compute slices, memory slices */
@@ -32,6 +32,13 @@ struct mig_geometry {
 /* Order of profiles: 1g, 1g with twice the memory, 2g, 3g, 4g, 7g; of the small one: 1g, 2g, 4g. */
 extern const struct mig_geometry mig_seven; /* A100, H100, H200, B200 */
 extern const struct mig_geometry mig_four;  /* A30 */
+
+const struct mig_geometry *mig_geometry_of(uint32_t slices); /* NULL: none has so many */
+/* The smallest profile with so many compute slices and so much memory, of a device that has
+ * device_memory_mib. Memory counts in whole GiB, rounded up as the names of profiles are (an H200's
+ * 1g.18gb has 17.6). profile_count: none has. */
+uint32_t mig_smallest(const struct mig_geometry *g, uint32_t device_memory_mib, uint32_t compute,
+                      uint32_t memory_mib);
 
 struct mig_instance {
     uint8_t profile, start;

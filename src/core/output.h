@@ -164,7 +164,12 @@ enum decision_kind {
     X(OUTMATCHED, "its devices go to jobs that gain more from them; it waits with its age")        \
     X(BILLED_ABOVE_QUOTE, "the provider bills $a/h and quotes $b/h: it counts as what it bills, "  \
                           "until another price is quoted")                                         \
-    X(WAIT_HOST, "waits: no node that fits has ~a processors and #b MiB of memory free")
+    X(WAIT_HOST, "waits: no node that fits has ~a processors and #b MiB of memory free")           \
+    X(WAIT_MIG,                                                                                    \
+      "waits: no device has #a compute slices and #b MiB of memory free for an instance")          \
+    X(WAIT_MIG_CONFLICT,                                                                           \
+      "waits: enough slices of a device are free for #a compute slices and #b MiB, but not in "    \
+      "places that do: an instance there has to end or move first")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

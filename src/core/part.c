@@ -47,6 +47,77 @@ static uint32_t host_gives(const pool *p, const struct node *n, const struct job
                    enough_for(n->host_memory_mib, memory_mib, terms->host_memory_mib));
 }
 
+struct part_mig part_mig_on(const pool *p, const struct job_terms *terms, uint32_t model)
+{
+    const struct model *m = &p->models[model];
+    struct part_mig mig = {0};
+    if (terms->mig_profile == 0 || m->mig_slices == 0) return mig;
+    const struct mig_geometry *g = mig_geometry_of(m->mig_slices);
+    mig.profile = mig_smallest(g, m->vram_mib, terms->mig_profile, terms->device_memory_mib);
+    if (mig.profile < g->profile_count) mig.geometry = g;
+    return mig;
+}
+
+uint32_t part_milli_on(const pool *p, const struct job_terms *terms, uint32_t model)
+{
+    struct part_mig mig = part_mig_on(p, terms, model);
+    if (mig.geometry == NULL) return part_milli(terms);
+    return 1000u * mig.geometry->profiles[mig.profile].size / mig.geometry->slices;
+}
+
+static uint32_t model_of(const pool *p, const struct node *n)
+{
+    return p->offers[n->offer].model;
+}
+
+/* Slices in use, a bit each; all of them when the device is used in another way. */
+static uint32_t slices_used(const pool *p, const struct node *n, uint32_t device_index,
+                            const struct mig_geometry *g)
+{
+    struct mig_gpu gpu = {0};
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        const struct lease *own = &p->leases[l];
+        if (own->device_index != device_index) continue;
+        if (own->mig == 0 || gpu.count == MIG_INSTANCES_MAX) return (1u << g->slices) - 1;
+        gpu.instances[gpu.count++] = (struct mig_instance){
+            .profile = (uint8_t)((own->mig & 0xff) - 1), .start = (uint8_t)(own->mig >> 8)};
+    }
+    return mig_used(g, &gpu);
+}
+
+uint32_t part_mig_start(const pool *p, const struct node *n, uint32_t device_index,
+                        struct part_mig mig)
+{
+    return mig_place(mig.geometry, slices_used(p, n, device_index, mig.geometry), mig.profile);
+}
+
+enum mig_answer part_mig_ask(const pool *p, const struct job_terms *terms, uint64_t models,
+                             uint32_t region)
+{
+    for (uint32_t node = 0; node < p->nodes_end; node++) {
+        const struct node *n = &p->nodes[node];
+        if (n->state != NODE_READY || n->devices_shared == 0) continue;
+        const struct offer *o = &p->offers[n->offer];
+        if (region != 0 && p->regions[o->region_index].region != region) continue;
+        if ((models >> o->model & 1) == 0) continue;
+        struct part_mig mig = part_mig_on(p, terms, o->model);
+        for (uint32_t l = n->leases.head; l != SLOT_NONE && mig.geometry != NULL;
+             l = p->leases[l].node_link.next) {
+            if (p->leases[l].mig == 0) continue;
+            uint32_t used = slices_used(p, n, p->leases[l].device_index, mig.geometry);
+            if (mig_ask(mig.geometry, used, mig.profile) == MIG_CONFLICT) return MIG_CONFLICT;
+        }
+    }
+    return MIG_FULL;
+}
+
+static bool is_partitioned(const pool *p, const struct node *n, uint32_t device_index)
+{
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
+        if (p->leases[l].device_index == device_index && p->leases[l].mig != 0) return true;
+    return false;
+}
+
 static bool load_takes(const struct node *n, struct load load, const struct job_terms *terms)
 {
     uint32_t memory_mib = part_memory_mib(terms, n->device_memory_mib);
@@ -57,6 +128,11 @@ static bool load_takes(const struct node *n, struct load load, const struct job_
 bool part_takes(const pool *p, const struct node *n, uint32_t device_index,
                 const struct job_terms *terms)
 {
+    struct part_mig mig = part_mig_on(p, terms, model_of(p, n));
+    if (mig.geometry != NULL)
+        return mig_ask(mig.geometry, slices_used(p, n, device_index, mig.geometry), mig.profile) ==
+               MIG_FITS;
+    if (terms->mig_profile != 0 || is_partitioned(p, n, device_index)) return false;
     return load_takes(n, load_of(p, n, device_index), terms);
 }
 
@@ -73,7 +149,7 @@ uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms
         uint32_t index = p->leases[l].device_index;
         if (index == SLOT_NONE || index == best) continue;
         struct load load = load_of(p, n, index);
-        if (!load_takes(n, load, terms) || load.milli < best_milli ||
+        if (!part_takes(p, n, index, terms) || load.milli < best_milli ||
             (load.milli == best_milli && index > best))
             continue;
         best = index;
@@ -89,6 +165,10 @@ uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *t
     if (!part_is_share(terms)) return smaller(n->devices_free, host);
     if (host == 0 || n->leases.count >= NODE_LEASES_MAX) return 0;
     if (terms->host_only) return 1;
+    if (terms->mig_profile != 0) {
+        if (part_mig_on(p, terms, model_of(p, n)).geometry == NULL) return 0;
+        return n->devices_free > 0 || part_device(p, node, terms) != SLOT_NONE;
+    }
     if (part_memory_mib(terms, n->device_memory_mib) > n->device_memory_mib) return 0;
     return n->devices_free > 0 || part_device(p, node, terms) != SLOT_NONE;
 }
@@ -99,6 +179,8 @@ uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job
                             enough_for(o->host_memory_mib, 0, terms->host_memory_mib));
     uint32_t memory_mib = p->models[o->model].vram_mib;
     if (!part_is_share(terms)) return smaller(o->device_count, host);
+    if (terms->mig_profile != 0)
+        return host > 0 && part_mig_on(p, terms, o->model).geometry != NULL;
     return host > 0 && part_memory_mib(terms, memory_mib) <= memory_mib;
 }
 

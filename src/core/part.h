@@ -5,6 +5,8 @@
  *            is on is in lease.device_index. Who has whole ones knows which (lease.device_mask): other
  *            jobs work on the rest of the node. All of it follows from the leases of the node, of which
  *            there are at most NODE_LEASES_MAX, so nothing is kept twice.
+ * MIG        An instance is a share in whole slices, with a place on its device (mig.h); a device holds
+ *            either instances or other shares. What lies where is in lease.mig.
  * Choice     The fullest opened device that still has room, else a free one is opened: shares crowd
  *            together and whole devices stay whole. One job has one share on a node.
  * Host       A job that names processors or memory per device gets no more devices on a node than
@@ -14,12 +16,14 @@
 #ifndef SHOAL_CORE_PART_H
 #define SHOAL_CORE_PART_H
 
+#include "core/mig.h"
 #include "core/state.h"
 
 /* 1000 = whole devices, 0 = no device, only a part of the host. */
 static inline uint32_t part_milli(const struct job_terms *terms)
 {
     if (terms->host_only) return 0;
+    if (terms->mig_profile != 0) return terms->mig_profile * 125; /* about: part_milli_on() */
     return terms->device_milli == 0 ? 1000 : terms->device_milli;
 }
 static inline bool part_is_share(const struct job_terms *terms)
@@ -32,6 +36,21 @@ static inline bool part_is_special(const struct job_terms *terms)
     return part_is_share(terms) || terms->host_cpu_milli != 0 || terms->host_memory_mib != 0;
 }
 
+/* Of a device of that model: as part_milli(), but the slices that an instance really takes. */
+uint32_t part_milli_on(const pool *p, const struct job_terms *terms, uint32_t model);
+/* The instance it takes on such a device; NULL geometry: it asks for none, or the model has none. */
+struct part_mig {
+    const struct mig_geometry *geometry;
+    uint32_t profile;
+};
+struct part_mig part_mig_on(const pool *p, const struct job_terms *terms, uint32_t model);
+/* Where the instance lies on a device that takes it. */
+uint32_t part_mig_start(const pool *p, const struct node *n, uint32_t device_index,
+                        struct part_mig mig);
+/* How it is with the partitioned devices of the nodes that are up: full, or enough slices are free on
+ * one of them, in places that do not do. */
+enum mig_answer part_mig_ask(const pool *p, const struct job_terms *terms, uint64_t models,
+                             uint32_t region);
 /* Of a device with so much memory, what a share gets. */
 uint32_t part_memory_mib(const struct job_terms *terms, uint32_t device_memory_mib);
 /* Devices (shares) that this node can give to one job now; of an offer: an empty node of it. */

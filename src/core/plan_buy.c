@@ -270,6 +270,13 @@ static bool comes_back(const struct supply *s, const struct node *n)
            s->left.part_milli == 1000 && n->tag_job_id == s->p->jobs[s->left.job].job_id;
 }
 
+/* Of each device that is taken there. */
+static uint32_t milli_of(const struct supply *s, const struct offer *o)
+{
+    return s->left.terms->mig_profile == 0 ? s->left.part_milli
+                                           : part_milli_on(s->p, s->left.terms, o->model);
+}
+
 static int64_t part_price(const struct supply *s, const struct node *n, uint32_t paid_milli)
 {
     return money_share_ceil(s->p->offers[n->offer].usd_micros_per_hour, paid_milli,
@@ -296,7 +303,7 @@ static bool takes_packed(void *context, uint32_t node)
                  (!s->sharing || part_device(s->p, node, s->left.terms) == SLOT_NONE);
     if (opens && promise_free(s->p, &s->left, n) < count) return false;
     if (within_quota(s, o->model, count) < count) return false;
-    return fits_budget(s, part_price(s, n, count * s->left.part_milli));
+    return fits_budget(s, part_price(s, n, count * milli_of(s, o)));
 }
 
 static bool next_packed(struct supply *s, struct pick *ret_pick)
@@ -308,15 +315,15 @@ static bool next_packed(struct supply *s, struct pick *ret_pick)
         struct packing_ask ask = packing_ask_of(s, s->packed_count);
         if (!packing_best(s->p, &ask, takes_packed, s, &node)) continue;
         const struct node *n = &s->p->nodes[node];
+        uint32_t paid_milli = s->packed_count * milli_of(s, &s->p->offers[n->offer]);
         s->seen[s->seen_count++] = node;
         take(s,
              (struct pick){.offer = n->offer,
                            .node = node,
                            .node_count = 1,
                            .device_count = s->packed_count,
-                           .paid_milli = s->packed_count * s->left.part_milli,
-                           .usd_micros_per_hour =
-                               part_price(s, n, s->packed_count * s->left.part_milli)},
+                           .paid_milli = paid_milli,
+                           .usd_micros_per_hour = part_price(s, n, paid_milli)},
              ret_pick);
         return true;
     }
@@ -351,8 +358,8 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
             within_quota(s, s->p->offers[s->offer].model, smaller(gives, s->left.devices_left));
         if (gives < s->left.node_devices_min || is_held(s, n) || was_seen(s, node)) continue;
         if (count == 0 || (s->left.single_node && count < s->left.node_devices_min)) continue;
-        uint32_t paid_milli =
-            comes_back(s, n) ? n->device_count * 1000 : count * s->left.part_milli;
+        uint32_t paid_milli = comes_back(s, n) ? n->device_count * 1000
+                                               : count * milli_of(s, &s->p->offers[s->offer]);
         int64_t usd_micros = part_price(s, n, paid_milli);
         if (!fits_budget(s, usd_micros)) continue;
         take(s,

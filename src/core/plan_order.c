@@ -3,6 +3,7 @@
  * what keeps a million hopeless jobs from costing anything per event. */
 #include "core/assert.h"
 #include "core/offer.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_match.h"
 #include "core/quota.h"
@@ -147,10 +148,13 @@ static uint32_t threshold_of(const pool *p, const struct shape *s)
 void shape_judge(const pool *p, struct shape *s)
 {
     s->compat_mask = 0;
+    const struct job_terms *terms = terms_of(p, s);
+    bool partitions = terms != NULL && terms->mig_profile != 0;
     for (uint32_t model = 0; model < p->config.limits.models_max; model++) {
         const struct model *m = &p->models[model];
         if (m->ncu_milli == 0 || m->vram_mib < s->vram_min_mib) continue;
         if ((m->capability_mask & s->capability_mask) != s->capability_mask) continue;
+        if (partitions && part_mig_on(p, terms, model).geometry == NULL) continue;
         if (pools_allow(p, s, model)) s->compat_mask |= UINT64_C(1) << model;
     }
     s->threshold_ppm = threshold_of(p, s);

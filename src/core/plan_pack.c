@@ -53,14 +53,16 @@ static uint32_t region_index_of(const pool *p, uint32_t region)
 /* ---- forms ---- */
 
 /* False: no node of these types could ever hold it. */
-static bool form_of(const struct job_terms *terms, uint64_t types, uint32_t count,
+static bool form_of(const pool *p, const struct job_terms *terms, uint64_t types, uint32_t count,
                     struct pack_form *ret_form)
 {
     uint64_t cpu_milli = (uint64_t)terms->host_cpu_milli * count;
     uint64_t memory_mib = (uint64_t)terms->host_memory_mib * count;
     if (types == 0 || cpu_milli > PACK_CPU_MILLI_MAX || memory_mib > PACK_MEMORY_MIB_MAX)
         return false;
-    uint32_t milli = part_milli(terms);
+    /* Instances of different models may differ; whether one fits is not left to the form. */
+    uint32_t market = p->pack_markets[__builtin_ctzll(types)];
+    uint32_t milli = part_milli_on(p, terms, market % p->config.limits.models_max);
     *ret_form = (struct pack_form){.models = types,
                                    .cpu_milli = (uint32_t)cpu_milli,
                                    .memory_mib = (uint32_t)memory_mib,
@@ -81,7 +83,7 @@ static bool form_of_job(const pool *p, const struct shape *s, struct pack_form *
     uint64_t types = types_of(p, s->compat_mask, region_index_of(p, s->region));
     uint32_t most = pack_devices_max(p->pack, types, 0);
     uint32_t count = smaller(s->devices_max, most > 0 ? most : 1);
-    return form_of(terms_of(p, s), types, count, ret_form);
+    return form_of(p, terms_of(p, s), types, count, ret_form);
 }
 
 /* ---- arrivals ---- */
@@ -215,7 +217,7 @@ bool packing_best(const pool *p, const struct packing_ask *ask,
     struct pack_form form;
     struct pack_place place;
     uint64_t types = types_of(p, ask->compat_mask, region_index_of(p, ask->region));
-    if (!form_of(ask->terms, types, ask->count, &form)) return false;
+    if (!form_of(p, ask->terms, types, ask->count, &form)) return false;
     const struct pack_question question = {.models =
                                                types_of(p, ask->compat_mask, ask->region_index),
                                            .allows = allows,
@@ -239,7 +241,7 @@ uint32_t packing_device(const pool *p, uint32_t node, const struct job_terms *te
     struct pack_place place;
     if (n->pack_node == SLOT_NONE) return SLOT_NONE;
     uint64_t type = UINT64_C(1) << p->offers[n->offer].pack_type;
-    if (!form_of(terms, type, 1, &form)) return SLOT_NONE;
+    if (!form_of(p, terms, type, 1, &form)) return SLOT_NONE;
     if (!pack_score(p->pack, n->pack_node, &form, &place)) return SLOT_NONE;
     return (uint32_t)__builtin_ctz(place.devices);
 }

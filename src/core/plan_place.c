@@ -175,6 +175,16 @@ static bool take_pick(pool *p, uint32_t job, const struct supply *supply, const 
     return true;
 }
 
+/* Full, or enough slices are free in places that do not do: then moving somebody would help. */
+static void wait_for_instance(pool *p, uint32_t job, const struct job_terms *terms,
+                              struct pool_output *out)
+{
+    const struct shape *s = &p->shapes[p->jobs[job].shape];
+    bool conflict = part_mig_ask(p, terms, s->compat_mask, s->region) == MIG_CONFLICT;
+    plan_wait(p, job, conflict ? REASON_WAIT_MIG_CONFLICT : REASON_WAIT_MIG,
+              (struct numbers){.a = terms->mig_profile, .b = terms->device_memory_mib}, out);
+}
+
 /* Out of stock, or what there is is kept for others. Who is short of its gang claims what comes. */
 static void wait_for_stock(pool *p, uint32_t job, bool is_short, bool kept, struct numbers numbers,
                            struct pool_output *out)
@@ -193,6 +203,8 @@ static void wait_for_stock(pool *p, uint32_t job, bool is_short, bool kept, stru
     else if (terms->host_only)
         plan_wait(p, job, REASON_WAIT_HOST,
                   (struct numbers){.a = terms->host_cpu_milli, .b = terms->host_memory_mib}, out);
+    else if (terms->mig_profile != 0)
+        wait_for_instance(p, job, terms, out);
     else if (part_is_share(terms))
         plan_wait(p, job, REASON_WAIT_SHARE,
                   (struct numbers){.a = terms->device_milli, .b = terms->device_memory_mib}, out);

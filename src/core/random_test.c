@@ -342,7 +342,8 @@ static void submit(struct world *w)
                       .u.terms_defined = {
                           .terms_id = terms_id,
                           .terms = {.run_us = (int64_t)terms_id * SECOND_US,
-                                    .device_milli = terms_id == 1   ? 400
+                                    .mig_profile = terms_id == 1 && w->has_own ? 2 : 0,
+                                    .device_milli = terms_id == 1   ? (w->has_own ? 0 : 400)
                                                     : terms_id == 2 ? 250
                                                                     : 0,
                                     .device_memory_mib = terms_id == 2 ? 9000 : 0,
@@ -583,6 +584,12 @@ static void run_seed(uint64_t seed, struct pool_limits limits, uint64_t *marks)
     w->twin_memory = malloc(pool_size(&limits));
     for (uint32_t model = 0; model < MODELS; model++)
         bench_model(&w->b, model, 500 * (model + 1), 24, 1 + model);
+    happen(w, (struct pool_event){.kind = POOL_EVENT_MODEL_DEFINED,
+                                  .u.model_defined = {.model = 1,
+                                                      .ncu_milli = 1000,
+                                                      .vram_mib = 24 * 1024,
+                                                      .capability_mask = 2,
+                                                      .mig_slices = seed % 2 == 0 ? 4 : 8}});
     for (uint32_t i = 0; i < OFFERS; i++) change_offer(w, i);
     if (seed % 2 == 0) define_accounts(w);
     if (seed % 3 != 0) define_rounds(w);

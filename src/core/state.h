@@ -23,7 +23,8 @@
 
 struct model {
     uint64_t capability_mask;
-    uint32_t ncu_milli, vram_mib; /* ncu_milli 0 = not defined */
+    uint32_t ncu_milli, vram_mib;  /* ncu_milli 0 = not defined */
+    uint32_t mig_slices, reserved; /* 0 = cannot be partitioned */
 };
 
 /* What a class is guaranteed and may do (class.h). */
@@ -153,7 +154,7 @@ struct lease {
     uint32_t host_cpu_milli, host_memory_mib;
     uint32_t state, phase, stop_reason, fallback;
     uint32_t backfill; /* on devices promised to a job that comes first */
-    uint32_t reserved_word;
+    uint32_t mig;      /* instance: profile + 1, its start << 8; 0 = none */
     struct link job_link, node_link;
     /* What it counts for its job's account, as of its purchase. */
     int64_t quota_ncu_milli, quota_usd_micros_per_hour;

@@ -2,6 +2,7 @@
 #include "core/assert.h"
 #include "core/job.h"
 #include "core/ledger.h"
+#include "core/mig.h"
 #include "core/rate.h"
 #include "core/state.h"
 
@@ -108,6 +109,12 @@ bool pool_lease_at(const pool *p, uint32_t index, struct lease_view *ret_view)
                                     .since_us = l->since_us,
                                     .deadline_us = l->deadline_us,
                                     .step = l->step};
+    if (l->mig != 0) {
+        const struct model *m = &p->models[p->offers[p->nodes[l->node].offer].model];
+        ret_view->mig_compute =
+            mig_geometry_of(m->mig_slices)->profiles[(l->mig & 0xff) - 1].compute;
+        ret_view->mig_start = l->mig >> 8;
+    }
     return true;
 }
 

@@ -59,6 +59,8 @@ struct lease_view {
     uint32_t stop_reason;                /* 0 = wanted */
     uint32_t device_milli, device_index; /* below 1000: a share of that opened device */
     uint32_t device_mask; /* which of the node's; 0: of a node too large to name them */
+    uint32_t mig_compute,
+        mig_start; /* an instance: compute slices (0 = none), first memory slice */
     int64_t since_us, deadline_us;
     uint64_t step;
 };

@@ -1,8 +1,9 @@
 /* Every field of the state, named once (walk.h). */
 #include "core/walk.h"
+#include "core/mig.h"
 
 /* A struct that grows without its walk would be lost by a snapshot and missed by the digest. */
-static_assert(sizeof(struct model) == 16, "walk the new field of model");
+static_assert(sizeof(struct model) == 24, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct offer) == 224, "walk the new field of offer");
@@ -80,6 +81,9 @@ static void walk_catalog(struct walk *w, pool *p)
         walk_u64(w, &p->models[i].capability_mask);
         walk_u32(w, &p->models[i].ncu_milli);
         walk_u32(w, &p->models[i].vram_mib);
+        walk_u32(w, &p->models[i].mig_slices);
+        if (p->models[i].mig_slices != 0 && mig_geometry_of(p->models[i].mig_slices) == NULL)
+            w->bad = true;
     }
     for (uint32_t i = 0; i < p->config.limits.pools_max; i++) {
         walk_u64(w, &p->rules[i].capability_mask);
@@ -219,6 +223,7 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_u32(w, &l->device_milli);
     walk_u32(w, &l->device_index);
     walk_u32(w, &l->device_mask);
+    walk_u32(w, &l->mig);
     walk_u32(w, &l->memory_mib);
     walk_u32(w, &l->host_cpu_milli);
     walk_u32(w, &l->host_memory_mib);

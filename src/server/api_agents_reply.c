@@ -92,6 +92,8 @@ static bool put_run(struct server *s, struct reply_memory *m, const struct lease
     worker->want = REPLY_RUN;
     worker->device_mask = lease->device_mask;
     worker->device_milli = lease->device_milli;
+    worker->mig_compute = lease->mig_compute;
+    worker->mig_start = lease->mig_start;
     worker->slots = spec->slots;
     worker->steps = spec->steps;
     worker->gang = spec->devices_min;

@@ -173,6 +173,28 @@ uint32_t plan_match_first(const pool *p, const struct shape *s)
     return job;
 }
 
+bool plan_match_whole(pool *p, uint32_t job, const struct demand *demand, bool stays,
+                      struct mix *ret_best)
+{
+    struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    bool found = plan_best_region(p, s, demand, j->region_index, stays, ret_best);
+    if (!found || s->devices_min == 1 || !plan_match_owns(p, s)) return found;
+    found = false;
+    for (uint64_t rest = demand->compat_mask; rest != 0; rest &= rest - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(rest);
+        struct demand one = *demand;
+        struct mix mix;
+        one.compat_mask = UINT64_C(1) << model;
+        if (!plan_best_region(p, s, &one, j->region_index, stays, &mix)) continue;
+        if (found && mix.ncu_milli <= ret_best->ncu_milli) continue;
+        *ret_best = mix;
+        j->match_market = mix.region_index * p->config.limits.models_max + model;
+        found = true;
+    }
+    return found;
+}
+
 void plan_match_next(pool *p, uint32_t shape)
 {
     uint32_t job = plan_match_first(p, &p->shapes[shape]);
@@ -190,8 +212,7 @@ void plan_match_rebuild(pool *p)
         if (p->jobs[j].match_listed == MATCH_ASSIGNED) count_assigned(p, &p->jobs[j], true);
 }
 
-/* Its devices are handed over by those that a round sent away. */
-static bool is_pending(const pool *p)
+bool plan_match_pending(const pool *p)
 {
     return p->match_last_us != 0 && p->now_us <= p->match_last_us + p->config.drain_us;
 }
@@ -222,7 +243,8 @@ void plan_match_start(pool *p, uint32_t job, struct pool_output *out)
                                                  1000000 / RATE_ONE,
                                             .b = best * 1000000 / RATE_ONE});
         plan_bind(p, job, region, &mix, out);
-    } else if (is_pending(p)) {
+        heap_set(&p->plans, job, 0); /* it takes them next: until then they are nobody's */
+    } else if (plan_match_pending(p)) {
         plan_wait(p, job, REASON_WAIT_PREEMPTED,
                   (struct numbers){.a = j->devices_min, .b = p->config.drain_us}, out);
     } else {

@@ -37,6 +37,9 @@ struct match_candidate {
     uint32_t job, market; /* where it runs; SLOT_NONE = waits */
 };
 
+struct demand;
+struct mix;
+
 size_t plan_match_bytes(const struct pool_limits *limits);
 void plan_match_init(pool *p);
 void match_define(pool *p, const struct pool_event *event);
@@ -57,6 +60,11 @@ void plan_match_class(pool *p, uint32_t job_class); /* a piece of planning: matc
 /* An assigned job in its turn. */
 void plan_match_start(pool *p, uint32_t job, struct pool_output *out);
 bool plan_match_leaves(pool *p, uint32_t job, struct pool_output *out); /* true: queued again */
+/* plan_best_region() for a job that was left out: a gang runs at the speed of its slowest device, so all
+ * are of one model. True: it is matched to that market. */
+bool plan_match_whole(pool *p, uint32_t job, const struct demand *demand, bool stays,
+                      struct mix *ret_best);
+bool plan_match_pending(const pool *p); /* who was sent away by a round may still hand over */
 void plan_match_next(pool *p, uint32_t shape); /* one of its jobs that were left out has started */
 /* The oldest queued job that is not assigned; SLOT_NONE = none. */
 uint32_t plan_match_first(const pool *p, const struct shape *s);

@@ -281,8 +281,9 @@ void plan_match_class(pool *p, uint32_t job_class)
     if (m.round) begin_round(p, job_class);
     p->match_rounds &= ~(1U << job_class);
     bool woken = first && wake_assigned(p, job_class);
+    bool gathering = p->matched[MATCH_ASSIGNED][job_class].count > 0 && plan_match_pending(p);
     if (match_and_tell(&m) || woken)
         heap_set(&p->plans, id, behind);
-    else
+    else if (!gathering) /* devices that come free one by one are a gang's */
         wake_rest(p, job_class);
 }

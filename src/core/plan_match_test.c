@@ -284,6 +284,45 @@ static void a_gang_is_matched_whole(void **state)
     bench_close(&b);
 }
 
+/* They hand over one after the other: what the first leaves is not for 3, which is older than 4. */
+static void a_gang_gets_the_devices_that_come_free_for_it(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_pool(&b, 2, 0);
+    two_works(&b);
+    define_rounds(&b, MINUTE_US, 0);
+    submit(&b, 1, 11, 1, JOB_CLASS_P2);
+    submit(&b, 2, 11, 1, JOB_CLASS_P2);
+    bench_live(&b, 2 * SECOND_US);
+    submit(&b, 3, 11, 1, JOB_CLASS_P2);
+    submit(&b, 4, 12, 2, JOB_CLASS_P2);
+    for (uint32_t i = 0; i < 20; i++) {
+        bench_live(&b, 10 * SECOND_US);
+        hand_over(&b);
+        assert_int_equal(bench_job_state(&b, 3), JOB_QUEUED);
+    }
+    assert_int_equal(bench_job_state(&b, 4), JOB_RUNNING);
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_OUTMATCHED], 2);
+    bench_close(&b);
+}
+
+/* Two devices are free, but not of one model. */
+static void a_gang_takes_devices_of_one_model(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_pool(&b, 1, 1);
+    two_works(&b);
+    submit(&b, 1, 12, 2, JOB_CLASS_P2);
+    assert_int_equal(bench_job_state(&b, 1), JOB_QUEUED);
+    owned(&b, SLOW, 2);
+    bench_raise(&b);
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_int_equal(model_of(&b, 1), SLOW);
+    bench_close(&b);
+}
+
 static void a_rate_of_zero_keeps_off(void **state)
 {
     struct bench b;
@@ -413,6 +452,8 @@ int main(void)
         cmocka_unit_test(classes_stay_strict),
         cmocka_unit_test(rounds_move_only_preemptible_classes),
         cmocka_unit_test(a_gang_is_matched_whole),
+        cmocka_unit_test(a_gang_gets_the_devices_that_come_free_for_it),
+        cmocka_unit_test(a_gang_takes_devices_of_one_model),
         cmocka_unit_test(a_rate_of_zero_keeps_off),
         cmocka_unit_test(bought_is_what_the_work_gains_most_from),
         cmocka_unit_test(measured_rates_overrule_declared_ones),

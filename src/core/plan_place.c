@@ -449,8 +449,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     struct demand demand;
     bool account_binds = plan_demand(p, job, &demand);
     struct mix mix;
-    if (plan_best_region(p, s, &demand, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
-                         &mix)) {
+    if (plan_match_whole(p, job, &demand, works_still(p, &p->jobs[job]), &mix)) {
         plan_bind(p, job, mix.region_index, &mix, out);
         promise_drop(p, job); /* it is planned next: nobody behind it comes before */
         plan_match_next(p, shape);

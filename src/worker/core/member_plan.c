@@ -246,7 +246,8 @@ static void add_member(struct wire_turn *turn, uint64_t id)
 
 static bool is_behind(const struct seen *seen, uint32_t i)
 {
-    return !member_is_level(seen, i) && !seen->status[i]->leaving && !seen->out[i];
+    const struct wire_status *status = seen->status[i];
+    return !member_is_level(seen, i) && !status->leaving && !seen->out[i] && status->here;
 }
 
 /* Those ahead, and with `behind` those behind. Leavers only when nobody else is ahead. */
@@ -429,7 +430,8 @@ static void begin_turn(const struct member *m, const struct seen *seen, struct w
 static bool is_at_end(const struct member *m, const struct seen *seen, uint64_t position)
 {
     bool stayers = false;
-    for (uint32_t i = 0; i < seen->count; i++) stayers = stayers || !seen->status[i]->leaving;
+    for (uint32_t i = 0; i < seen->count; i++)
+        stayers = stayers || (seen->status[i]->here && !seen->status[i]->leaving);
     return position == m->config.steps || !stayers;
 }
 

@@ -456,7 +456,13 @@ static void watch_progress(struct world *w, struct node *node)
     for (uint32_t i = 0; i < m->peer_count; i++) connected = connected || m->peer[i].connected;
     if (w->split && !node->was_cut_off && position < node->reached)
         w->wrong = "the group went back for one that was cut off";
-    if (!node->cut_off && connected && position >= node->reached) node->was_cut_off = false;
+    bool level = connected && position >= node->reached;
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        const struct node *other = &w->node[i];
+        if (other->alive && !other->cut_off && other->member.self.position > position)
+            level = false;
+    }
+    if (!node->cut_off && level) node->was_cut_off = false;
     if (!node->was_cut_off) node->reached = position;
 }
 
@@ -697,7 +703,13 @@ static void join(struct world *w)
     recorder_init(&node->recorder);
     member_init(&node->member, &config);
     member_start(&node->member, w->now_us);
-    (void)member_park(&node->member);
+    /* Some load their data between shoal_join() and the first shoal_next(). */
+    int64_t loads_us = mix(w->random) % 4 == 0 ? (int64_t)(mix(w->random + 1) % 3000000) : 0;
+    node->doing = MEMBER_WANT_WAIT;
+    if (loads_us > 0)
+        later(w, loads_us, (struct occurrence){.kind = ON_WORK, .node = index});
+    else
+        (void)member_park(&node->member);
     for (uint32_t i = 0; i < index; i++)
         if (w->node[i].alive) connect_nodes(w, index, i, 1000 + below(w, 30000));
     later(w, below(w, 250000), (struct occurrence){.kind = ON_TICK, .node = index});
@@ -770,13 +782,15 @@ static void cut_off(struct world *w)
 static void lonely_trouble(struct world *w)
 {
     const struct member *m = &w->node[1].member;
-    bool settled = m->self.base.turn != 0 && m->self.position > 2;
+    bool both = m->self.base.turn != 0 && m->shards.base.member_count == 2;
+    bool settled = both && m->self.position > 2; /* else it may stand on it and hold nothing yet */
     int64_t again_us = 20000 + below(w, 50000);
     if (w->node[0].alive && settled && w->taken && w->node_count == 2) {
         join(w);
         again_us = 32000 + below(w, 40000);
     } else if (w->node[0].alive && settled) {
         crash(w, 0, true);
+        w->founds = 0; /* both may have, before they met */
         member_leave(&w->node[1].member);
         serve(w, 1);
         again_us = 3000000;
@@ -1038,10 +1052,11 @@ static struct world w;
 
 /* Found beyond the short form; the sentence is what was wrong. */
 static const uint64_t remembered[] = {
-    1855, /* a joiner whose copy came damaged waited for ever: the sync was not given up */
-    3751, /* a new leader with old news of a level member synced it, and its moments were gone */
-    2152, /* a share was asked for, withdrawn, and saved all the same */
-    8683, /* two who alone saw a step end died in turn, each before its report came through */
+    1855,    /* a joiner whose copy came damaged waited for ever: the sync was not given up */
+    3751,    /* a new leader with old news of a level member synced it, and its moments were gone */
+    2152,    /* a share was asked for, withdrawn, and saved all the same */
+    2000039, /* (of this check) one that is connected again is not level again for that alone */
+    8683,    /* two who alone saw a step end died in turn, each before its report came through */
 };
 
 static void schedules_that_went_wrong_once(void **state)
@@ -1134,10 +1149,10 @@ static void a_leaver_with_the_only_copy_loses_nothing(void **state)
         assert_null(wrong);
         assert_false(w.node[1].alive);
         assert_int_equal(w.fallbacks, 0);
-        handed_over += w.founds == 1;
-        if (w.founds == 1) continue;
+        handed_over += w.taken && w.founds == 0;
+        if (w.taken) continue; /* it may have founded by itself before it met the other */
         written++;
-        assert_int_equal(w.founds, 2);
+        assert_int_equal(w.founds, 1);
         assert_true(w.left_at > 2);
         assert_true(w.node[w.node_count - 1].member.log_end + w.left_at == w.steps);
     }

@@ -23,6 +23,10 @@ enum member_want member_want(const struct member *m)
 enum member_want member_park(struct member *m)
 {
     m->parked = true;
+    if (!m->self.here) {
+        m->self.here = 1;
+        member_tell_all(m);
+    }
     member_settle(m);
     return member_want(m);
 }

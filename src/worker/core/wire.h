@@ -70,7 +70,9 @@ struct wire_hello {
 
 struct wire_status {
     uint8_t has_state, leaving;
-    uint8_t unsure;   /* its state came from others, and was not voted on since (member_vote.c) */
+    uint8_t unsure; /* its state came from others, and was not voted on since (member_vote.c) */
+    uint8_t
+        here; /* its program has come to its first shoal_next(): it can be given work, or state */
     uint32_t slot_us; /* smoothed, 0: unknown */
     uint64_t position, generation, weights_hash;
     uint64_t zone;            /* a number that differs where zones do */

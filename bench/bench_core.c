@@ -27,9 +27,9 @@ struct drive {
     uint64_t *keys; /* nodes, in the order they were ordered */
     uint64_t *worker_keys, *worker_ids, *worker_jobs;
     uint32_t key_count, worker_count, worker_max, key_max;
-    uint64_t placed;
-    uint32_t projects; /* of ten tenants; 0 = one of nobody's */
-    bool preempts;     /* jobs of all classes: P0 and P1 take from P2 and P3. Else P2 and P3 */
+    uint64_t placed, planned; /* workers wanted; devices given to jobs, idle ones or ordered */
+    uint32_t projects;        /* of ten tenants; 0 = one of nobody's */
+    bool preempts; /* jobs of all classes: P0 and P1 take from P2 and P3. Else P2 and P3 */
 };
 
 static uint32_t draw(struct drive *d, uint32_t end)
@@ -51,6 +51,10 @@ static void note_commands(struct drive *d)
         d->worker_ids[d->worker_count] = c->worker_id;
         d->worker_jobs[d->worker_count++] = c->job_id;
     }
+    for (uint32_t i = 0; i < d->out.decision_count; i++)
+        d->planned += d->out.decisions[i].kind == DECISION_BUY ||
+                      (d->out.decisions[i].kind == DECISION_PLACE &&
+                       d->out.decisions[i].reason == REASON_FITS);
 }
 
 static void step(struct drive *d, struct pool_event *event)
@@ -324,6 +328,68 @@ static void bench_size(const char *size, uint32_t devices, uint32_t projects, bo
     mem_free(times_us);
 }
 
+enum { LOST_JOBS = 1000 };
+
+/* Full nodes all over the pool, until 1,000 jobs of one device each run there. */
+static void find_lost(const struct drive *d, uint64_t ret_keys[LOST_JOBS / NODE_DEVICES])
+{
+    uint32_t found = 0, stride = d->key_count / (2 * LOST_JOBS / NODE_DEVICES);
+    for (uint32_t k = 0; k < d->key_count && found < LOST_JOBS / NODE_DEVICES; k += stride) {
+        uint32_t jobs = 0;
+        for (uint32_t i = 0; i < d->worker_count; i++) jobs += d->worker_keys[i] == d->keys[k];
+        if (jobs == NODE_DEVICES) ret_keys[found++] = d->keys[k];
+    }
+    if (found == LOST_JOBS / NODE_DEVICES) return;
+    fprintf(stderr, "bench_core: only %u nodes are full\n", found);
+    exit(1);
+}
+
+static double lose(struct drive *d)
+{
+    uint64_t keys[LOST_JOBS / NODE_DEVICES], planned = d->planned;
+    find_lost(d, keys);
+    int64_t start_us = clock_monotonic_us();
+    for (uint32_t i = 0; i < LOST_JOBS / NODE_DEVICES; i++) {
+        struct pool_event gone = {.kind = POOL_EVENT_NODE_OBSERVED,
+                                  .u.node_observed = {.node_key = keys[i],
+                                                      .phase = NODE_PHASE_GONE,
+                                                      .reason = NODE_REASON_CRASHED,
+                                                      .billed_usd_micros = -1}};
+        step(d, &gone);
+    }
+    settle(d);
+    double took_ms = (double)(clock_monotonic_us() - start_us) / 1000;
+    if (d->planned - planned >= LOST_JOBS) return took_ms;
+    fprintf(stderr, "bench_core: %" PRIu64 " of %d jobs were planned anew\n", d->planned - planned,
+            LOST_JOBS);
+    exit(1);
+}
+
+/* Trouble in all regions: so many nodes go that 1,000 jobs of one device each lose it, all told at once. Each is given
+ * another device, idle or ordered: from the first loss to the last of these decisions. */
+static void bench_loss(const char *size, uint32_t devices)
+{
+    double times_ms[RUNS];
+    uint32_t nodes = devices / NODE_DEVICES + REGIONS * MODELS;
+    for (uint32_t run = 0; run < RUNS; run++) {
+        struct drive d;
+        open_drive(&d,
+                   (struct pool_limits){.nodes_max = nodes + LOST_JOBS,
+                                        .jobs_max = devices + 100,
+                                        .offers_max = REGIONS * MODELS,
+                                        .models_max = MODELS,
+                                        .pools_max = 1,
+                                        .leases_max = (nodes + LOST_JOBS) * NODE_DEVICES},
+                   devices);
+        fill_nodes(&d, devices);
+        (void)place_all(&d, devices - 2 * LOST_JOBS);
+        times_ms[run] = lose(&d);
+        close_drive(&d);
+    }
+    print_row("loss_replan_ms.1000_jobs", size, median_of_doubles(times_ms, RUNS), "ms", "budget",
+              50, false);
+}
+
 static void bench_memory(void)
 {
     struct pool_limits limits = {.nodes_max = 1, .offers_max = 1, .models_max = 1, .leases_max = 1};
@@ -466,6 +532,8 @@ int main(int argc, char **argv)
     if (wanted(argc, argv, "100k")) bench_size("100k", 100000, 0, false);
     if (wanted(argc, argv, "projects")) bench_size("10k.projects_1000", 10000, 1000, false);
     if (wanted(argc, argv, "preempting")) bench_size("10k.preempting", 10000, 0, true);
+    if (wanted(argc, argv, "loss")) bench_loss("10k", 10000);
+    if (wanted(argc, argv, "loss")) bench_loss("100k", 100000);
     if (wanted(argc, argv, "1m")) {
         bench_offers("1m", 1000000, TELL_TOGETHER);
         bench_offers("1m.shuffled", 1000000, TELL_SHUFFLED);

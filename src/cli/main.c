@@ -89,6 +89,12 @@ static const struct cli_verb verbs[] = {
     {"cost", "what was spent, by whom", NULL, 0, 0,
      "Adds up the ledger by job, tenant, project, team, experiment or node.",
      "  shoal cost --by team\n", verb_cost},
+    {"budget", "what is spent, set aside and left", NULL, 0, 0,
+     "Lists what each tenant, project and team, each class and each pool has spent in this hour, "
+     "day\n"
+     "and month, what is set aside for running jobs, and what is left of limits and cost gates.\n"
+     "Bought: spot and on-demand capacity, which cost gates are about.",
+     "  shoal budget\n", verb_budget},
     /* These read their own arguments, --help included. */
     {.name = "server", .summary = "the daemon; `shoal up` starts it", .run = run_server},
     {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},

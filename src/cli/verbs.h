@@ -14,6 +14,7 @@ int verb_cancel(const struct cli_verb *verb, int argc, char **argv);
 int verb_nodes(const struct cli_verb *verb, int argc, char **argv);
 int verb_drain(const struct cli_verb *verb, int argc, char **argv);
 int verb_pools(const struct cli_verb *verb, int argc, char **argv);
+int verb_budget(const struct cli_verb *verb, int argc, char **argv);
 int verb_market(const struct cli_verb *verb, int argc, char **argv);
 int verb_cost(const struct cli_verb *verb, int argc, char **argv);
 

@@ -105,6 +105,7 @@ static void read_pool(const struct catalog *catalog, struct config *config, cons
     entry->hardware_mask = catalog_read_models(catalog, hardware);
     check_hardware(catalog, config, file, entry, hardware);
     read_use_cases(entry, yaml_list(map, "use_cases"));
+    config_read_gates(map, GATE_OF_POOL, 0, &entry->gate);
     entry->price_threshold_ppm =
         (uint32_t)yaml_micros(map, "price_threshold", THRESHOLD_MIN_PPM, THRESHOLD_MAX_PPM, 0);
 }

@@ -34,6 +34,7 @@ struct config_pool {
     uint64_t lacking_mask;        /* of the hardware: models that lack a capability, not used */
     uint32_t use_case_count;
     char use_cases[CONFIG_USE_CASES_MAX][CONFIG_NAME_BYTES];
+    struct pool_event gate; /* GATE_DEFINED without its index; kind 0 = none */
 };
 
 struct config_option {
@@ -51,6 +52,7 @@ struct config_provider {
 struct config_account {
     char names[3][CONFIG_NAME_BYTES];
     struct pool_event event; /* ACCOUNT_DEFINED without its names */
+    struct pool_event gate;  /* GATE_DEFINED likewise; kind 0 = none */
 };
 
 struct config {
@@ -63,6 +65,7 @@ struct config {
     struct config_account accounts[CONFIG_ACCOUNTS_MAX]; /* a parent before its children */
     struct pool_event classes[JOB_CLASS_END];        /* CLASS_DEFINED; seq and now_us are left 0 */
     struct pool_event matching;                      /* MATCHING_DEFINED, likewise */
+    struct pool_event class_gates[JOB_CLASS_END];    /* GATE_DEFINED; kind 0 = none */
     uint32_t quota_weight_milli[CATALOG_MODELS_MAX]; /* by model; 1000 if nothing else is said */
     uint64_t quota_cpus;                             /* models of the second kind of quota */
     struct pool_config pool;                         /* limits and timing; incarnation is left 0 */
@@ -80,6 +83,12 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
 
 /* config_tenants.c: `tenants` and `quota`. */
 void config_read_tenants(const struct catalog *catalog, struct config *config, yaml_item *root);
+
+/* config_gates.c: `gates` of whatever `owner` is; kind 0 if it has none. And the gate that limits
+ * nothing, which a class or pool without gates is told. */
+void config_read_gates(yaml_item *owner, uint32_t scope, uint32_t index,
+                       struct pool_event *ret_event);
+void config_no_gate(uint32_t scope, uint32_t index, struct pool_event *ret_event);
 
 /* config_classes.c: `classes`. */
 void config_read_classes(struct config *config, yaml_item *root);

@@ -30,10 +30,17 @@ void config_read_classes(struct config *config, yaml_item *root)
         if (map == NULL) continue;
         event->u.class_defined.reserved_ppm =
             (uint32_t)yaml_micros(map, "reserved", 0, 1000000, event->u.class_defined.reserved_ppm);
+        event->u.class_defined.burst_ppm = (uint32_t)yaml_micros(
+            map, "burst", 0, 1000000, 1000000 - event->u.class_defined.reserved_ppm);
+        if (event->u.class_defined.reserved_ppm + event->u.class_defined.burst_ppm > 1000000)
+            yaml_mistake(yaml_any(map, "burst"),
+                         "reserved and burst of %s are more than the whole; lower one of them",
+                         name_job_class(i));
         event->u.class_defined.preemptible =
             yaml_flag(map, "preemptible", event->u.class_defined.preemptible != 0);
         event->u.class_defined.queues =
             yaml_flag(map, "queues", event->u.class_defined.queues != 0);
+        config_read_gates(map, GATE_OF_CLASS, i, &config->class_gates[i]);
         read_victims(i, &event->u.class_defined.may_preempt_mask, map);
     }
 }

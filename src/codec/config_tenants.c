@@ -103,6 +103,7 @@ static void read_entry(struct config *config, yaml_item *item, const char *name,
     yaml_item *map = yaml_item_map(item);
     config->account_count++;
     read_account(&entry->event, map);
+    config_read_gates(map, GATE_OF_ACCOUNT, 0, &entry->gate);
     if (children_keys[level] != NULL)
         read_level(config, yaml_map(map, children_keys[level]), level + 1, entry);
     int64_t sums[QUOTA_KINDS] = {0};

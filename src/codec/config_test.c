@@ -204,6 +204,34 @@ static void paths_are_seen_from_the_folder_of_the_file(void **state)
 }
 
 /* The YAML of the resource model as it stands: models that lack something are named and left out. */
+static void gates_of_classes_pools_and_accounts(void **state)
+{
+    (void)state;
+    expect_good("classes:\n"
+                "  P0: {gates: {usd_per_hour: 0}}\n"
+                "  P2: {burst: 0.5, gates: {usd_per_hour: 12.5, usd_per_job: 40, above: refuse}}\n"
+                "pools:\n"
+                "  tier-1: {capabilities: [fp16], gates: {usd_per_month: 5000}}\n"
+                "tenants:\n"
+                "  acme: {projects: {nlp: {gates: {usd_per_job: 7}}}}\n");
+    assert_int_equal(config.class_gates[0].u.gate_defined.usd_micros_per_hour_max, 0);
+    assert_int_equal(config.class_gates[1].kind, 0);
+    assert_int_equal(config.class_gates[2].u.gate_defined.usd_micros_per_hour_max, 12500000);
+    assert_int_equal(config.class_gates[2].u.gate_defined.usd_micros_per_month_max, GATE_NONE);
+    assert_int_equal(config.class_gates[2].u.gate_defined.refuses, 1);
+    assert_int_equal(config.classes[2].u.class_defined.burst_ppm, 500000);
+    assert_int_equal(config.pools[0].gate.u.gate_defined.usd_micros_per_month_max, 5000000000);
+    assert_int_equal(config.accounts[1].gate.u.gate_defined.usd_micros_per_job_max, 7000000);
+    expect_mistake("classes:\n  P2: {gates: {}}\n",
+                   "shoal.yaml:2: gates limit nothing: give usd_per_hour, usd_per_job or "
+                   "usd_per_month");
+    expect_mistake("classes:\n  P2: {gates: {usd_per_hour: 1, above: queue}}\n",
+                   "shoal.yaml:2: above a gate a job can wait or refuse, not \"queue\"");
+    expect_mistake("classes:\n  P1: {reserved: 0.7, burst: 0.4}\n",
+                   "shoal.yaml:2: reserved and burst of P1 are more than the whole; lower one of "
+                   "them");
+}
+
 static void tiers_by_capability(void **state)
 {
     (void)state;
@@ -336,6 +364,7 @@ static void tenants_are_a_tree(void **state)
     assert_string_equal(search->names[1], "nlp");
     assert_string_equal(search->names[2], "search");
     assert_int_equal(search->event.u.account_defined.quota_milli[0], -1);
+    assert_int_equal(acme->gate.kind, 0);
     struct pool_event event;
     uint32_t t4;
     assert_true(catalog_find_model(&catalog, "T4", &t4));
@@ -364,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_catalog_can_be_peeked_at),
         cmocka_unit_test(paths_are_seen_from_the_folder_of_the_file),
         cmocka_unit_test(tiers_by_capability),
+        cmocka_unit_test(gates_of_classes_pools_and_accounts),
         cmocka_unit_test(a_pool_becomes_an_event),
         cmocka_unit_test(no_allocation_failure_is_lost),
     };

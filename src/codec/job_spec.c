@@ -266,10 +266,23 @@ static int64_t read_money(yaml_item *budget, const char *key)
     return usd_micros;
 }
 
+static void read_gate(struct job_spec *spec, yaml_item *budget)
+{
+    const char *above = yaml_string(budget, "above_gate", "");
+    if (strcmp(above, "wait") == 0)
+        spec->terms.gate = GATE_WAITS;
+    else if (strcmp(above, "refuse") == 0)
+        spec->terms.gate = GATE_REFUSES;
+    else if (above[0] != '\0')
+        yaml_mistake(yaml_any(budget, "above_gate"),
+                     "above a cost gate a job can wait or refuse, not \"%s\"", above);
+}
+
 static void read_budget(struct job_spec *spec, yaml_item *budget)
 {
     spec->budget_usd_micros_per_hour = read_money(budget, "usd_per_hour");
     spec->budget_usd_micros = read_money(budget, "usd");
+    read_gate(spec, budget);
 }
 
 bool job_spec_parse(const struct catalog *catalog, const struct config *config, const char *file,

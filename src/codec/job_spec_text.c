@@ -174,6 +174,8 @@ static void put_market(struct writer *w, const struct job_spec *spec)
     open_at(w, "budget", "{");
     put_micros(w, "usd_per_hour", spec->budget_usd_micros_per_hour);
     put_micros(w, "usd", spec->budget_usd_micros);
+    if (spec->terms.gate != GATE_AS_DEFINED)
+        put_member(w, "above_gate", spec->terms.gate == GATE_REFUSES ? "refuse" : "wait");
     close_with(w, "}");
     open_at(w, "market", "{");
     if (spec->capacity_mask != 0) {

@@ -22,7 +22,7 @@ WORDS(event_kinds, POOL_EVENT_KIND_END, NULL, "tick", "restarted", "model_define
       "offer_changed", "job_submitted", "job_cancelled", "node_observed", "agent_reported",
       "worker_reported", "ckpt_durable", "node_drain_asked", "worker_stalled", "terms_defined",
       "account_defined", "quota_model_defined", "class_defined", "offers_priced", "rate_told",
-      "matching_defined");
+      "matching_defined", "gate_defined");
 WORDS(capacities, CAPACITY_KIND_END, NULL, "owned", "reserved", "on_demand", "spot");
 WORDS(node_phases, NODE_PHASE_END, NULL, "absent", "pending", "up", "gone", "refused");
 WORDS(node_reasons, NODE_REASON_END, "none", "stockout", "quota", "preempted", "crashed",
@@ -156,7 +156,8 @@ const char *money_format(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES])
 
 static const char *level_name(int64_t level, char ret_text[NAMES_NUMBER_BYTES])
 {
-    static const char *const names[] = {"pool", "tenant", "project", "team", "user"};
+    static const char *const names[] = {"pool", "tenant", "project",        "team",
+                                        "user", "class",  "pool of devices"};
     bool known = level >= 0 && level < (int64_t)(sizeof names / sizeof names[0]);
     (void)snprintf(ret_text, NAMES_NUMBER_BYTES, "%s", known ? names[level] : "account");
     return ret_text;

@@ -243,6 +243,18 @@ static void walk_offers_priced(struct walk *walk, struct pool_event *e)
     }
 }
 
+static void walk_gate_defined(struct walk *walk, struct pool_event *e)
+{
+    walk_u32(walk, &e->u.gate_defined.scope);
+    walk_u32(walk, &e->u.gate_defined.index);
+    for (uint32_t i = 0; i < ACCOUNT_LEVELS; i++) walk_u32(walk, &e->u.gate_defined.names[i]);
+    walk_i64(walk, &e->u.gate_defined.usd_micros_per_hour_max);
+    walk_i64(walk, &e->u.gate_defined.usd_micros_per_job_max);
+    walk_i64(walk, &e->u.gate_defined.usd_micros_per_month_max);
+    walk_u32(walk, &e->u.gate_defined.refuses);
+    walk_u32(walk, &e->u.gate_defined.reserved);
+}
+
 /* false: no such kind */
 static bool walk_body(struct walk *walk, struct pool_event *e)
 {
@@ -267,6 +279,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_ACCOUNT_DEFINED: walk_account_defined(walk, e); return true;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: walk_quota_model(walk, e); return true;
     case POOL_EVENT_CLASS_DEFINED: walk_class_defined(walk, e); return true;
+    case POOL_EVENT_GATE_DEFINED: walk_gate_defined(walk, e); return true;
     case POOL_EVENT_OFFERS_PRICED: walk_offers_priced(walk, e); return true;
     case POOL_EVENT_RATE_TOLD: walk_rate_told(walk, e); return true;
     case POOL_EVENT_MATCHING_DEFINED: walk_matching_defined(walk, e); return true;

@@ -3,6 +3,7 @@
 #include "core/assert.h"
 #include "core/bill.h"
 #include "core/class.h"
+#include "core/gate.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
@@ -411,6 +412,7 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_TERMS_DEFINED: terms_define(p, event, out); return;
     case POOL_EVENT_ACCOUNT_DEFINED: quota_define(p, event, out); return;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: quota_define_model(p, event); return;
+    case POOL_EVENT_GATE_DEFINED: gate_define(p, event, out); return;
     case POOL_EVENT_OFFERS_PRICED: offer_prices_told(p, event); return;
     case POOL_EVENT_RATE_TOLD: rate_told(p, event, out); return;
     case POOL_EVENT_MATCHING_DEFINED: match_define(p, event); return;

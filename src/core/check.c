@@ -404,6 +404,28 @@ static void check_account(const pool *p, uint32_t slot)
         ASSERT(held_milli[kind] == a->held_milli[kind]);
 }
 
+/* What a gate counts is what leases of bought capacity under it hold and have set aside. */
+static void check_gates(const pool *p)
+{
+    int64_t hour[JOB_CLASS_END] = {0}, pool_hour = 0, pools = 0, reserved = 0, all_reserved = 0;
+    for (uint32_t i = 0; i < p->leases_end; i++) {
+        const struct lease *l = &p->leases[i];
+        if (l->state == LEASE_FREE || !l->quota_counted || !l->gated) continue;
+        hour[p->jobs[l->job].job_class] += l->quota_usd_micros_per_hour;
+        reserved += l->reserved_usd_micros;
+        if (l->gate_pool != SLOT_NONE) pool_hour += l->quota_usd_micros_per_hour;
+    }
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        ASSERT(p->class_gates[i].usd_micros_per_hour == hour[i]);
+        all_reserved += p->class_gates[i].reserved_usd_micros;
+    }
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
+        pools += p->pool_gates[i].usd_micros_per_hour;
+    ASSERT(all_reserved == reserved);
+    ASSERT(p->accounts[0].gate.reserved_usd_micros == reserved);
+    ASSERT(pools == pool_hour);
+}
+
 static void check_accounts(const pool *p)
 {
     uint32_t waiting = 0;
@@ -472,6 +494,7 @@ void pool_check(const pool *p)
     check_terms(p);
     check_accounts(p);
     packing_check(p);
+    check_gates(p);
     check_promises(p);
     check_uses(p);
     check_victims(p);

@@ -70,6 +70,21 @@ static uint64_t pool_models(const pool *p, const struct shape *s)
     return models;
 }
 
+/* What owned and reserved capacity can reach, whether it is up or not. */
+static uint64_t owned_ncu_milli(const pool *p, uint64_t models)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < p->regions_end; i++)
+        for (uint64_t rest = models & p->regions[i].model_mask; rest != 0; rest &= rest - 1) {
+            uint32_t model = (uint32_t)__builtin_ctzll(rest);
+            const struct market *market = market_of(p, i, model);
+            sum +=
+                (market->reach_devices[CAPACITY_OWNED] + market->reach_devices[CAPACITY_RESERVED]) *
+                p->models[model].ncu_milli;
+        }
+    return sum;
+}
+
 void class_share_of(const pool *p, const struct shape *s, struct class_share *ret_share)
 {
     uint64_t models = pool_models(p, s);
@@ -84,6 +99,21 @@ void class_share_of(const pool *p, const struct shape *s, struct class_share *re
     }
     const struct class_rule *rule = &p->classes[s->job_class];
     ret_share->reserved_ncu_milli = share(ret_share->total_ncu_milli, rule->reserved_ppm);
+    ret_share->most_ncu_milli = UINT64_MAX;
+    if (rule->reserved_ppm + rule->burst_ppm >= WHOLE_PPM) return;
+    uint64_t owned = owned_ncu_milli(p, models);
+    if (owned < ret_share->total_ncu_milli) owned = ret_share->total_ncu_milli;
+    ret_share->most_ncu_milli = share(owned, rule->reserved_ppm + rule->burst_ppm);
+}
+
+uint64_t class_left_milli(const pool *p, const struct shape *s)
+{
+    const struct class_rule *rule = &p->classes[s->job_class];
+    if (rule->reserved_ppm + rule->burst_ppm >= WHOLE_PPM) return UINT64_MAX;
+    struct class_share share;
+    class_share_of(p, s, &share);
+    return share.held_ncu_milli < share.most_ncu_milli ? share.most_ncu_milli - share.held_ncu_milli
+                                                       : 0;
 }
 
 static uint32_t model_of(const pool *p, uint32_t node)

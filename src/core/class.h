@@ -7,8 +7,9 @@
  * Reserved   A share of the NCU that is up in the pools a job may use (without pools: of all). Within
  *            it a class may recall devices that preemptible lower classes hold; beyond it, it takes
  *            only what is idle or bought. Idle reserved capacity is lent: nobody waits for it.
- * Burst      What a class may hold beyond its reserved share: carried and shown, not held by the planner
- *            yet, which lets every class take what is idle.
+ * Burst      What a class may hold beyond its reserved share, of what is up or owned. Together they bound
+ *            what it takes of idle devices and of owned and reserved stock; what is bought for it (spot,
+ *            on demand) is a matter of cost gates (gate.h). With the defaults the sum is the whole.
  * Order      A class may only preempt classes below it, whatever is asked for: so victims of victims
  *            end at P3 and there is no cycle of any length.
  * Unit       Shares in ppm, NCU in milli. Pure functions of the pool.
@@ -18,9 +19,10 @@
 
 #include "core/state.h"
 
-struct class_share { /* of one class in the pools that a shape may use */
+struct class_share {                          /* of one class in the pools that a shape may use */
     uint64_t total_ncu_milli, held_ncu_milli; /* held: what is promised to its jobs counts too */
-    uint64_t reserved_ncu_milli; /* up to here it may recall what is lent */
+    uint64_t reserved_ncu_milli;              /* up to here it may recall what is lent */
+    uint64_t most_ncu_milli; /* up to here it takes what is idle; UINT64_MAX: no bound */
 };
 
 void class_defaults(pool *p);
@@ -29,6 +31,8 @@ void class_define(pool *p, const struct pool_event *event);
 bool class_may_preempt(const pool *p, uint32_t job_class, uint32_t victim_class);
 bool class_queues(const pool *p, uint32_t job_class);
 void class_share_of(const pool *p, const struct shape *s, struct class_share *ret_share);
+/* NCU that its class may yet take of idle and owned devices; UINT64_MAX: no bound. */
+uint64_t class_left_milli(const pool *p, const struct shape *s);
 /* Devices that a lease or a node begins or ends to stand for: kept by model, so shares cost no walk
  * over nodes. */
 void class_hold(pool *p, uint32_t lease, bool holds);

@@ -172,7 +172,7 @@ static const char *check_terms(const struct pool_event *event)
     if (t->degrade > 1) return "terms: degrade is neither 0 nor 1";
     if (t->affinity >= TOPOLOGY_END || t->spread >= TOPOLOGY_END)
         return "terms: unknown level of affinity";
-    if (t->gate != 0) return "terms: unknown gate"; /* quotas give it a meaning */
+    if (t->gate >= GATE_ABOVE_END) return "terms: unknown gate";
     uint64_t reserved = t->reserved_byte | t->reserved_word | t->reserved;
     return reserved != 0 ? "terms: reserved field is not 0" : NULL;
 }
@@ -243,6 +243,25 @@ static const char *check_matching(const struct pool_event *event)
                : "matching: a time below 0 or above ten years";
 }
 
+static bool is_gate(int64_t usd_micros)
+{
+    return usd_micros >= GATE_NONE && usd_micros <= MONEY_MAX;
+}
+
+static const char *check_gate(const struct pool_event *event)
+{
+    uint32_t scope = event->u.gate_defined.scope, index = event->u.gate_defined.index;
+    if (scope < GATE_OF_CLASS || scope >= GATE_SCOPE_END) return "gate: unknown scope";
+    if (index >= (scope == GATE_OF_CLASS ? (uint32_t)JOB_CLASS_END : (uint32_t)POOLS_MAX))
+        return "gate: no such class or pool";
+    if (!is_gate(event->u.gate_defined.usd_micros_per_hour_max) ||
+        !is_gate(event->u.gate_defined.usd_micros_per_job_max) ||
+        !is_gate(event->u.gate_defined.usd_micros_per_month_max))
+        return "gate: dollars must be 0 or more (-1: no limit) and at most $1 billion";
+    if (event->u.gate_defined.refuses > 1) return "gate: refuses is neither 0 nor 1";
+    return event->u.gate_defined.reserved != 0 ? "gate: reserved field is not 0" : NULL;
+}
+
 static const char *check_kind(const struct pool_event *event)
 {
     switch ((enum pool_event_kind)event->kind) {
@@ -266,6 +285,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_OFFERS_PRICED: return check_prices(event);
     case POOL_EVENT_RATE_TOLD: return check_rate(event);
     case POOL_EVENT_MATCHING_DEFINED: return check_matching(event);
+    case POOL_EVENT_GATE_DEFINED: return check_gate(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

@@ -46,6 +46,7 @@ enum pool_event_kind {
     POOL_EVENT_OFFERS_PRICED,       /* new prices of offers told before, several at once */
     POOL_EVENT_RATE_TOLD,           /* how fast a kind of work runs on a model (rate.h) */
     POOL_EVENT_MATCHING_DEFINED,    /* when running jobs are matched anew (plan_match.h) */
+    POOL_EVENT_GATE_DEFINED, /* dollars of bought capacity of a class, pool or account (gate.h) */
     POOL_EVENT_KIND_END,
 };
 
@@ -148,7 +149,7 @@ struct job_terms {
     uint8_t degrade;   /* 1: the next tier of its pools when the one asked for has nothing */
     uint8_t affinity;  /* enum topology: its workers keep at least this close */
     uint8_t spread;    /* enum topology: its workers keep out of each other's */
-    uint8_t gate;      /* what happens above a cost gate */
+    uint8_t gate;      /* enum gate_above: what happens above a cost gate */
     uint8_t host_only; /* 1: no device, only processors and memory of a node */
     uint8_t reserved_byte;
     uint32_t reserved_word;
@@ -158,6 +159,10 @@ struct job_terms {
 static_assert(sizeof(struct job_terms) == 88, "terms have no padding");
 
 enum { ACCOUNT_LEVELS = 4, QUOTA_KINDS = 2, QUOTA_PERIODS = 2 }; /* tenant, project, team, user */
+
+enum gate_scope { GATE_OF_CLASS = 1, GATE_OF_POOL, GATE_OF_ACCOUNT, GATE_SCOPE_END };
+enum gate_above { GATE_AS_DEFINED, GATE_WAITS, GATE_REFUSES, GATE_ABOVE_END }; /* terms.gate */
+#define GATE_NONE INT64_C(-1)
 
 enum { PRICED_MAX = 6 };
 
@@ -284,6 +289,12 @@ struct pool_event {
             int64_t round_us;   /* running jobs are matched anew at most so often; 0 = never */
             int64_t restart_us; /* what it costs a running job to be moved */
         } matching_defined;
+        struct {
+            uint32_t scope, index;          /* enum gate_scope; class or pool */
+            uint32_t names[ACCOUNT_LEVELS]; /* of an account; all 0 = the whole pool */
+            int64_t usd_micros_per_hour_max, usd_micros_per_job_max, usd_micros_per_month_max;
+            uint32_t refuses, reserved; /* 1: what it keeps from starting is refused */
+        } gate_defined;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

@@ -39,6 +39,7 @@ static bool would_start(const struct question *q, struct wish *ret_wish)
     }
     struct preemption plan;
     demand.devices_left = s->devices_min;
+    if (!demand_free_of_gates(q->p, &demand)) return false;
     if (!preempt_best(q->p, s, &demand, /* held */ 0, SLOT_NONE, /* stays */ false, &plan))
         return false;
     *ret_wish = (struct wish){.region = q->p->regions[plan.region_index].region,

@@ -1,6 +1,7 @@
 #include "core/job.h"
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/gate.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/plan.h"
@@ -183,6 +184,11 @@ void job_run(pool *p, uint32_t slot, struct pool_output *out)
     if (p->now_us >= j->budget_check_us) {
         if (quota_is_spent(p, slot)) {
             job_end(p, slot, JOB_FAILED, DECISION_STOP, REASON_ACCOUNT_SPENT, (struct numbers){0},
+                    out);
+            return;
+        }
+        if (gate_is_spent(p, slot)) {
+            job_end(p, slot, JOB_FAILED, DECISION_STOP, REASON_GATE_SPENT, (struct numbers){0},
                     out);
             return;
         }

@@ -169,7 +169,17 @@ enum decision_kind {
       "waits: no device has #a compute slices and #b MiB of memory free for an instance")          \
     X(WAIT_MIG_CONFLICT,                                                                           \
       "waits: enough slices of a device are free for #a compute slices and #b MiB, but not in "    \
-      "places that do: an instance there has to end or move first")
+      "places that do: an instance there has to end or move first")                                \
+    X(GATE_HOUR, "needs $a/h of spot or on-demand capacity, and $b/h are left within the cost "    \
+                 "gate of its ^c; starts on owned or reserved devices, or when others end")        \
+    X(GATE_JOB, "needs $a of spot or on-demand capacity for its run, and $b are left of what the " \
+                "cost gate of its ^c allows one job")                                              \
+    X(GATE_MONTH, "needs $a of spot or on-demand capacity for its run, and $b are left this "      \
+                  "month within the cost gate of its ^c")                                          \
+    X(GATE_SPENT, "ran on beyond what was set aside for it, and a cost gate of it is used up")     \
+    X(WAIT_CLASS_SHARE,                                                                            \
+      "waits: its class holds ~a of at most ~b NCU, its reserved and burst share "                 \
+      "of its pools, too much for #c more devices; starts when others of it end")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -1,5 +1,7 @@
 #include "core/plan_buy.h"
 #include "core/assert.h"
+#include "core/class.h"
+#include "core/gate.h"
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/part.h"
@@ -39,6 +41,8 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .only_offer = SLOT_NONE,
                             .order = ((uint64_t)s->job_class + 1) << 56, /* the youngest */
                             .budget_left_usd_micros = INT64_MAX,
+                            .bought_left_usd_micros = INT64_MAX,
+                            .class_left_milli = UINT64_MAX,
                             .workers_left = UINT32_MAX};
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) demand.quota_left_milli[kind] = INT64_MAX;
     if (s->kind == JOB_KIND_BATCH) {
@@ -73,6 +77,9 @@ bool demand_limit(const pool *p, struct demand *demand, uint32_t job)
     demand->rates = rate_row(p, demand->terms->work_id);
     if (demand->rates != NULL)
         demand->compat_mask &= ~rate_never(p, demand->rates, demand->compat_mask);
+    demand->bought_left_usd_micros = gate_left(p, job);
+    demand->gate_pools = p->shapes[p->jobs[job].shape].pool_mask;
+    demand->class_left_milli = class_left_milli(p, &p->shapes[p->jobs[job].shape]);
     if (!p->accounts_defined) return false;
     struct allowance left = quota_allowance(p, job);
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
@@ -86,6 +93,17 @@ bool demand_limit(const pool *p, struct demand *demand, uint32_t job)
     if (left.usd_micros_per_hour >= demand->budget_left_usd_micros) return false;
     demand->budget_left_usd_micros = left.usd_micros_per_hour;
     return true;
+}
+
+bool demand_free_of_gates(const pool *p, struct demand *demand)
+{
+    bool gated = demand->bought_left_usd_micros != INT64_MAX;
+    for (uint64_t rest = demand->gate_pools; rest != 0 && !gated; rest &= rest - 1)
+        gated = gate_pool_left(p, demand->job, (uint32_t)__builtin_ctzll(rest)) != INT64_MAX;
+    if (!gated) return true;
+    uint32_t kinds = 1U << CAPACITY_OWNED | 1U << CAPACITY_RESERVED;
+    demand->capacity_mask = demand->capacity_mask == 0 ? kinds : demand->capacity_mask & kinds;
+    return demand->capacity_mask != 0;
 }
 
 static void rewind_markets(struct supply *s)
@@ -114,6 +132,18 @@ static struct packing_ask packing_ask_of(const struct supply *s, uint32_t count)
                                 .count = count};
 }
 
+/* Nothing is kept out by a gate of what could ever be had. */
+static void begin_gates(struct supply *s)
+{
+    s->gated_usd_micros = 0;
+    s->gated_model = 0;
+    if (s->left.ever || s->left.job == SLOT_NONE) s->left.gate_pools = 0;
+    for (uint64_t rest = s->left.gate_pools; rest != 0; rest &= rest - 1) {
+        uint32_t index = (uint32_t)__builtin_ctzll(rest);
+        s->pool_left_usd_micros[index] = gate_pool_left(s->p, s->left.job, index);
+    }
+}
+
 static void begin(struct supply *s, const pool *p, const struct demand *demand,
                   uint32_t region_index, enum supply_order order)
 {
@@ -136,6 +166,7 @@ static void begin(struct supply *s, const pool *p, const struct demand *demand,
     struct packing_ask ask = packing_ask_of(s, 0);
     uint32_t wanted = s->sharing ? 1 : demand->devices_left;
     s->packed_count = s->buying ? 0 : smaller(packing_most(p, &ask), wanted);
+    begin_gates(s);
 }
 
 void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
@@ -218,6 +249,35 @@ static bool fits_budget(struct supply *s, int64_t usd_micros)
     return false;
 }
 
+/* What is left of its gates for capacity of this kind; INT64_MAX: no limit. */
+static int64_t bought_left(const struct supply *s, const struct offer *o)
+{
+    if (s->left.ever || !gate_is_bought(o)) return INT64_MAX;
+    uint32_t index = gate_pool_of(s->p, s->left.gate_pools, o->model);
+    if (index == SLOT_NONE || s->pool_left_usd_micros[index] > s->left.bought_left_usd_micros)
+        return s->left.bought_left_usd_micros;
+    return s->pool_left_usd_micros[index];
+}
+
+static bool fits_gates(struct supply *s, const struct offer *o, int64_t usd_micros)
+{
+    if (usd_micros <= bought_left(s, o)) return true;
+    if (s->gated_usd_micros == 0 || usd_micros < s->gated_usd_micros) {
+        s->gated_usd_micros = usd_micros;
+        s->gated_model = o->model;
+    }
+    return false;
+}
+
+static void pass_gates(struct supply *s, const struct offer *o, int64_t usd_micros)
+{
+    if (s->left.ever || !gate_is_bought(o)) return;
+    uint32_t index = gate_pool_of(s->p, s->left.gate_pools, o->model);
+    if (s->left.bought_left_usd_micros != INT64_MAX) s->left.bought_left_usd_micros -= usd_micros;
+    if (index != SLOT_NONE && s->pool_left_usd_micros[index] != INT64_MAX)
+        s->pool_left_usd_micros[index] -= usd_micros;
+}
+
 /* Devices of the model for which quota is left; fewer than `wanted`: said in quota_short. */
 static uint32_t within_quota(struct supply *s, uint32_t model, uint32_t wanted)
 {
@@ -228,6 +288,33 @@ static uint32_t within_quota(struct supply *s, uint32_t model, uint32_t wanted)
     return (uint32_t)(left / each);
 }
 
+/* Of each device that is taken there. */
+static uint32_t milli_of(const struct supply *s, const struct offer *o)
+{
+    return s->left.terms->mig_profile == 0 ? s->left.part_milli
+                                           : part_milli_on(s->p, s->left.terms, o->model);
+}
+
+/* Of idle devices and owned stock: those that the share of its class lets it have. */
+static uint32_t within_class(struct supply *s, const struct offer *o, bool is_idle, uint32_t wanted)
+{
+    if (s->left.ever || s->left.class_left_milli == UINT64_MAX) return wanted;
+    if (!is_idle && gate_is_bought(o)) return wanted;
+    uint64_t each = (uint64_t)s->p->models[o->model].ncu_milli * milli_of(s, o) / 1000;
+    if (each == 0 || s->left.class_left_milli / each >= wanted) return wanted;
+    s->left.class_short = 1;
+    return (uint32_t)(s->left.class_left_milli / each);
+}
+
+static void use_class(struct supply *s, const struct pick *pick)
+{
+    const struct offer *o = &s->p->offers[pick->offer];
+    if (s->left.class_left_milli == UINT64_MAX) return;
+    uint64_t used = (uint64_t)s->p->models[o->model].ncu_milli * milli_of(s, o) / 1000 *
+                    pick->device_count * pick->node_count;
+    s->left.class_left_milli -= used < s->left.class_left_milli ? used : s->left.class_left_milli;
+}
+
 static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
 {
     ASSERT(pick.node_count > 0);
@@ -236,6 +323,8 @@ static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
     if (s->left.single_node) s->left.devices_left = 0;
     if (s->left.budget_left_usd_micros != INT64_MAX)
         s->left.budget_left_usd_micros -= pick.usd_micros_per_hour * pick.node_count;
+    use_class(s, &pick);
+    pass_gates(s, &s->p->offers[pick.offer], pick.usd_micros_per_hour * pick.node_count);
     int64_t *quota = &s->left.quota_left_milli[s->p->quota_kind[s->p->offers[pick.offer].model]];
     if (*quota != INT64_MAX)
         *quota -= quota_ncu_milli(s->p, s->p->offers[pick.offer].model) * pick.device_count *
@@ -270,13 +359,6 @@ static bool comes_back(const struct supply *s, const struct node *n)
            s->left.part_milli == 1000 && n->tag_job_id == s->p->jobs[s->left.job].job_id;
 }
 
-/* Of each device that is taken there. */
-static uint32_t milli_of(const struct supply *s, const struct offer *o)
-{
-    return s->left.terms->mig_profile == 0 ? s->left.part_milli
-                                           : part_milli_on(s->p, s->left.terms, o->model);
-}
-
 static int64_t part_price(const struct supply *s, const struct node *n, uint32_t paid_milli)
 {
     return money_share_ceil(s->p->offers[n->offer].usd_micros_per_hour, paid_milli,
@@ -303,7 +385,9 @@ static bool takes_packed(void *context, uint32_t node)
                  (!s->sharing || part_device(s->p, node, s->left.terms) == SLOT_NONE);
     if (opens && promise_free(s->p, &s->left, n) < count) return false;
     if (within_quota(s, o->model, count) < count) return false;
-    return fits_budget(s, part_price(s, n, count * milli_of(s, o)));
+    if (within_class(s, o, /* is_idle */ true, count) < count) return false;
+    int64_t usd_micros = part_price(s, n, count * milli_of(s, o));
+    return fits_budget(s, usd_micros) && fits_gates(s, o, usd_micros);
 }
 
 static bool next_packed(struct supply *s, struct pick *ret_pick)
@@ -356,12 +440,14 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
         if (!s->sharing) gives = smaller(gives, promise_free(s->p, &s->left, n));
         uint32_t count =
             within_quota(s, s->p->offers[s->offer].model, smaller(gives, s->left.devices_left));
+        count = within_class(s, &s->p->offers[s->offer], /* is_idle */ true, count);
         if (gives < s->left.node_devices_min || is_held(s, n) || was_seen(s, node)) continue;
         if (count == 0 || (s->left.single_node && count < s->left.node_devices_min)) continue;
         uint32_t paid_milli = comes_back(s, n) ? n->device_count * 1000
                                                : count * milli_of(s, &s->p->offers[s->offer]);
         int64_t usd_micros = part_price(s, n, paid_milli);
-        if (!fits_budget(s, usd_micros)) continue;
+        if (!fits_budget(s, usd_micros) || !fits_gates(s, &s->p->offers[s->offer], usd_micros))
+            continue;
         take(s,
              (struct pick){.offer = s->offer,
                            .node = node,
@@ -403,6 +489,11 @@ static struct pick pick_offer(struct supply *s, uint32_t offer)
     if (s->left.single_node || gives > s->left.devices_left) return pick;
     pick.node_count = smaller(stock, s->left.devices_left / gives);
     pick.node_count = within_quota(s, o->model, pick.node_count * gives) / gives;
+    pick.node_count = within_class(s, o, /* is_idle */ false, pick.node_count * gives) / gives;
+    int64_t bought = bought_left(s, o);
+    if (o->usd_micros_per_hour > 0 && bought != INT64_MAX &&
+        bought / o->usd_micros_per_hour < pick.node_count)
+        pick.node_count = (uint32_t)(bought / o->usd_micros_per_hour);
     if (o->usd_micros_per_hour > 0 && s->left.budget_left_usd_micros != INT64_MAX) {
         int64_t affordable = s->left.budget_left_usd_micros / o->usd_micros_per_hour;
         if (affordable < pick.node_count) {
@@ -422,14 +513,14 @@ static bool is_kept(const struct supply *s, const struct offer *o)
 static bool fits_quota(struct supply *s, const struct offer *o)
 {
     uint32_t used = smaller(offer_gives(s, o), s->left.devices_left);
-    return within_quota(s, o->model, used) == used;
+    return within_quota(s, o->model, used) == used && within_class(s, o, false, used) == used;
 }
 
 static bool is_offered(struct supply *s, const struct offer *o)
 {
     bool fits = is_allowed(s, o) && stock_of(s, o) > 0 &&
                 offer_gives(s, o) >= s->left.node_devices_min && fits_quota(s, o) &&
-                fits_budget(s, o->usd_micros_per_hour);
+                fits_budget(s, o->usd_micros_per_hour) && fits_gates(s, o, o->usd_micros_per_hour);
     if (!fits || !is_kept(s, o)) return fits;
     s->kept = 1;
     return false;
@@ -523,6 +614,10 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
                               1000 * demand->part_milli / 1000;
         ret_mix->usd_micros_per_hour += usd_micros;
         ret_mix->weighed_usd_micros_per_hour += risk_weighed(&p->offers[pick.offer], usd_micros);
+        if (gate_is_bought(&p->offers[pick.offer])) {
+            ret_mix->bought_usd_micros_per_hour += usd_micros;
+            ret_mix->bought_model = p->offers[pick.offer].model;
+        }
         uint32_t line = ret_mix->line_count;
         if (line > 0 && ret_mix->lines[line - 1].offer == pick.offer)
             line--;
@@ -535,8 +630,11 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
         ret_mix->lines[line].usd_micros_per_hour += usd_micros;
     }
     ret_mix->too_dear_usd_micros = supply.too_dear_usd_micros;
+    ret_mix->gated_usd_micros = supply.gated_usd_micros;
+    ret_mix->gated_model = supply.gated_model;
     ret_mix->kept = supply.kept;
     ret_mix->quota_short = supply.left.quota_short;
+    ret_mix->class_short = supply.left.class_short;
     ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
 }
 
@@ -551,8 +649,12 @@ static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_
                   node_count <= smaller(stock_of(s, o), smaller(s->nodes_left, s->leases_left));
     if (!enough || (s->left.single_node && node_count > 1)) return -1;
     int64_t usd_micros = o->usd_micros_per_hour * node_count;
+    if (!gate_is_bought(o) &&
+        s->left.class_left_milli / s->p->models[o->model].ncu_milli < devices_min)
+        return -1;
     int64_t quota = s->left.quota_left_milli[s->p->quota_kind[o->model]];
     if (quota != INT64_MAX && quota_ncu_milli(s->p, o->model) * devices_min > quota) return -1;
+    if (usd_micros > bought_left(s, o)) return -1;
     return usd_micros <= s->left.budget_left_usd_micros ? risk_weighed(o, usd_micros) : -1;
 }
 

@@ -34,11 +34,15 @@ struct demand {
     uint64_t order; /* whose turn it is: promises to those before are not touched (promise.h) */
     int64_t run_us; /* how long it would hold the devices; 0 = not known */
     uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */
-    int64_t budget_left_usd_micros;        /* per hour; INT64_MAX = no limit */
+    int64_t budget_left_usd_micros; /* per hour; INT64_MAX = no limit */
+    int64_t bought_left_usd_micros; /* per hour, of spot and on-demand capacity (gate.h) */
+    uint64_t class_left_milli;      /* NCU its class may yet take of idle and owned devices */
+    uint64_t gate_pools;            /* its pools; 0 = their gates do not concern it */
     int64_t quota_left_milli[QUOTA_KINDS]; /* NCU; INT64_MAX = no limit */
     const struct rate *rates; /* what its work makes of a model (rate.h); NULL = its NCU */
     uint32_t workers_left;
     uint32_t quota_short; /* less is wanted than asked for, for want of quota */
+    uint32_t class_short; /* of its class's reserved and burst share */
 };
 
 struct pick {
@@ -62,6 +66,9 @@ struct supply {
     int64_t too_dear_usd_micros;      /* cheapest node that did not fit the budget; 0 = none */
     uint32_t packed_count;            /* devices of one node that packing is asked for; 0 = done */
     uint32_t seen_count, seen[SUPPLY_PACKED_MAX]; /* packed nodes that were picked */
+    int64_t gated_usd_micros;                     /* cheapest that a cost gate kept out; 0 = none */
+    uint32_t gated_model;                         /* and its model */
+    int64_t pool_left_usd_micros[POOLS_MAX];      /* per hour, of the pools in left.gate_pools */
     uint32_t heads[MODELS_MAX];
 };
 
@@ -77,16 +84,23 @@ struct mix {
     uint32_t limited;          /* nodes_max or leases_max cut it short */
     uint32_t kept;             /* stock that fits was left to a gang of a higher class */
     uint32_t quota_short;      /* quota, not stock, cut it short */
+    uint32_t class_short;      /* the share of its class did */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */
     int64_t
         home_usd_micros_per_hour; /* the same where the job was before; 0 = not possible there */
+    int64_t gated_usd_micros;     /* cheapest node that a cost gate kept out; 0 = none */
+    int64_t bought_usd_micros_per_hour; /* of it: spot and on-demand capacity, */
+    uint32_t gated_model, bought_model; /* and a model of that */
     struct mix_line lines[SUPPLY_LINES_MAX];
 };
 
 /* What the account of its job leaves of it. True: dollars of the account, not the job's, bind it. */
 bool demand_limit(const pool *p, struct demand *demand, uint32_t job);
+/* Devices that others hold are taken only where no gate has a say: with one, of owned and reserved
+ * capacity. False: nothing is left of the demand then. */
+bool demand_free_of_gates(const pool *p, struct demand *demand);
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros);
 struct demand demand_of(const struct shape *s, const struct job_terms *terms, uint32_t devices_left,
                         int64_t committed_usd_micros);

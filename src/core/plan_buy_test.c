@@ -43,11 +43,14 @@ static void make_world(struct world *w, uint64_t seed)
         bench_offer(&w->b, w->offers[i]);
     }
     w->demand = (struct demand){.quota_left_milli = {INT64_MAX, INT64_MAX},
+                                .bought_left_usd_micros = INT64_MAX,
+                                .class_left_milli = UINT64_MAX,
                                 .workers_left = UINT32_MAX,
                                 .compat_mask = 1 + draw(w, 7),
                                 .threshold_ppm = 700000,
                                 .devices_left = 1 + draw(w, 10),
-                                .node_devices_min = 1, .part_milli = 1000,
+                                .node_devices_min = 1,
+                                .part_milli = 1000,
                                 .job = SLOT_NONE,
                                 .only_offer = SLOT_NONE,
                                 .budget_left_usd_micros =

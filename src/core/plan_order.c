@@ -118,13 +118,6 @@ void shape_leave(pool *p, uint32_t slot)
     terms_leave(p, s->terms);
 }
 
-static bool rule_allows(const struct pool_rule *rule, const struct model *m, uint32_t model)
-{
-    return rule->price_threshold_ppm != 0 && (rule->hardware_mask >> model & 1) != 0 &&
-           (m->capability_mask & rule->capability_mask) == rule->capability_mask &&
-           m->vram_mib >= rule->vram_min_mib;
-}
-
 static bool pools_allow(const pool *p, const struct shape *s, uint32_t model)
 {
     if (s->pool_mask == 0) return true;

@@ -2,6 +2,7 @@
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/class.h"
+#include "core/gate.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
@@ -59,8 +60,9 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
 {
     bool found = false;
     int64_t too_dear = 0;
-    uint32_t limited = 0, kept = 0, quota_short = 0;
     struct mix at_home = {0};
+    uint32_t limited = 0, kept = 0, quota_short = 0, class_short = 0, gated_model = 0;
+    int64_t gated = 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
@@ -71,8 +73,13 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
         limited |= mix.limited;
         kept |= mix.kept;
         quota_short |= mix.quota_short;
+        class_short |= mix.class_short;
         if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
             too_dear = mix.too_dear_usd_micros;
+        if (mix.gated_usd_micros != 0 && (gated == 0 || mix.gated_usd_micros < gated)) {
+            gated = mix.gated_usd_micros;
+            gated_model = mix.gated_model;
+        }
         if (mix.device_count < s->devices_min) continue;
         if (i == home) at_home = mix;
         if (!found || is_better(&mix, ret_best)) *ret_best = mix;
@@ -84,9 +91,12 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
     }
     if (!found)
         *ret_best = (struct mix){.too_dear_usd_micros = too_dear,
+                                 .gated_usd_micros = gated,
+                                 .gated_model = gated_model,
                                  .limited = limited,
                                  .kept = kept,
-                                 .quota_short = quota_short};
+                                 .quota_short = quota_short,
+                                 .class_short = class_short};
     return found;
 }
 
@@ -220,8 +230,14 @@ static void say_short(pool *p, uint32_t job, const struct supply *supply, struct
         MARK(out, NODE_LIMIT);
         p->starved = 1;
     }
-    if (supply->too_dear_usd_micros != 0) plan_claim_drop(p, job);
-    if (supply->too_dear_usd_micros != 0)
+    struct gate_bound bound = {.reason = REASON_NONE};
+    if (supply->gated_usd_micros != 0)
+        bound = gate_binds(p, job, supply->gated_model, supply->gated_usd_micros);
+    if (supply->too_dear_usd_micros != 0 || bound.reason != REASON_NONE) plan_claim_drop(p, job);
+    if (bound.reason != REASON_NONE)
+        plan_wait(p, job, bound.reason,
+                  (struct numbers){.a = bound.needed, .b = bound.left, .c = bound.scope}, out);
+    else if (supply->too_dear_usd_micros != 0)
         plan_wait(p, job, REASON_WAIT_BUDGET,
                   (struct numbers){.a = supply->too_dear_usd_micros,
                                    .b = supply->left.budget_left_usd_micros},
@@ -282,6 +298,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
     demand.order = j->order;
     (void)demand_limit(p, &demand, job); /* no victims for what its account may not hold */
     if (demand.quota_short || demand.workers_left == 0) return false;
+    if (!demand_free_of_gates(p, &demand)) return false;
     if (!preempt_best(p, s, &demand, held_count, j->region_index,
                       job_is_bound(j) || works_still(p, j), &plan))
         return false;
@@ -392,6 +409,13 @@ static bool wait_for_account(pool *p, uint32_t job, const struct demand *demand,
         reason = REASON_WAIT_WORKERS;
     } else if (demand->quota_short || mix->quota_short) {
         numbers = quota_needed(p, s, demand);
+    } else if (mix->class_short) {
+        struct class_share share;
+        class_share_of(p, s, &share);
+        reason = REASON_WAIT_CLASS_SHARE;
+        numbers = (struct numbers){.a = (int64_t)share.held_ncu_milli,
+                                   .b = (int64_t)share.most_ncu_milli,
+                                   .c = s->devices_min};
     } else if (account_binds && mix->too_dear_usd_micros != 0) {
         reason = REASON_WAIT_ACCOUNT_BUDGET;
         numbers =
@@ -401,6 +425,45 @@ static bool wait_for_account(pool *p, uint32_t job, const struct demand *demand,
     plan_claim_drop(p, job);
     shape_wait_quota(p, shape);
     plan_wait(p, job, reason, numbers, out);
+    return true;
+}
+
+/* Without its gates it could start: true, and what binds with the figures of its least. */
+static bool only_gated(const pool *p, const struct shape *s, const struct demand *demand,
+                       struct gate_bound *ret_bound)
+{
+    struct demand free = *demand;
+    struct mix mix;
+    free.bought_left_usd_micros = INT64_MAX;
+    free.gate_pools = 0;
+    free.devices_left = s->devices_min;
+    uint32_t job = demand->job;
+    if (!plan_best_region(p, s, &free, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
+                          &mix))
+        return false;
+    *ret_bound = gate_binds(p, job, mix.bought_model, mix.bought_usd_micros_per_hour);
+    return ret_bound->reason != REASON_NONE;
+}
+
+/* Only a cost gate keeps it from starting: true, and said. It is refused if it has never run and the
+ * gate, the job itself or its class, which does not queue, wants it so. */
+static bool wait_for_gate(pool *p, uint32_t shape, const struct demand *demand,
+                          const struct mix *mix, struct pool_output *out)
+{
+    const struct shape *s = &p->shapes[shape];
+    uint32_t job = s->queue.head;
+    struct gate_bound bound;
+    if (mix->gated_usd_micros == 0 || !only_gated(p, s, demand, &bound)) return false;
+    struct numbers numbers = {.a = bound.needed, .b = bound.left, .c = bound.scope};
+    uint32_t above = terms_of(p, s)->gate;
+    bool refuses = above == GATE_AS_DEFINED ? bound.refuses : above == GATE_REFUSES;
+    plan_claim_drop(p, job);
+    if ((refuses || !class_queues(p, s->job_class)) && p->jobs[job].started_us == 0) {
+        job_end(p, job, JOB_REFUSED, DECISION_REFUSE, bound.reason, numbers, out);
+        return true;
+    }
+    shape_wait_quota(p, shape);
+    plan_wait(p, job, bound.reason, numbers, out);
     return true;
 }
 
@@ -421,7 +484,9 @@ static bool has_failed(const pool *p, const struct shape *s)
 
 static void note_failed(pool *p, const struct shape *s, const struct mix *mix)
 {
-    if (!is_plain(p, s) || mix->limited || mix->kept || mix->too_dear_usd_micros != 0) return;
+    if (!is_plain(p, s) || mix->limited || mix->kept || mix->class_short ||
+        mix->too_dear_usd_micros != 0 || mix->gated_usd_micros != 0)
+        return;
     p->failed_hash = s->ask_hash;
     p->failed_at = p->supply_changes;
 }
@@ -459,10 +524,12 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     if (preempt_for(p, job, out)) return;
     heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
     if (!class_queues(p, s->job_class) && p->jobs[job].started_us == 0) {
+        if (wait_for_gate(p, shape, &demand, &mix, out)) return;
         refuse_to_queue(p, job, &demand, out);
         return;
     }
     if (wait_for_account(p, job, &demand, &mix, account_binds, out)) return;
+    if (wait_for_gate(p, shape, &demand, &mix, out)) return;
     note_failed(p, s, &mix);
     if (mix.limited) {
         MARK(out, NODE_LIMIT);

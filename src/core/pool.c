@@ -5,6 +5,7 @@
 #include "core/apply.h"
 #include "core/assert.h"
 #include "core/class.h"
+#include "core/gate.h"
 #include "core/lease.h"
 #include "core/node.h"
 #include "core/offer.h"
@@ -168,6 +169,7 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     table_clear(&p->node_table);
     table_clear(&p->job_table);
     quota_init(p);
+    gate_init(p);
     table_clear(&p->offer_table);
     table_clear(&p->shape_table);
     table_clear(&p->terms_table);

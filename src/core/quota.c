@@ -1,5 +1,6 @@
 #include "core/quota.h"
 #include "core/assert.h"
+#include "core/gate.h"
 #include "core/money.h"
 #include "core/part.h"
 #include "core/share.h"
@@ -19,6 +20,7 @@ static int64_t positive(int64_t a)
 static void clear(struct account *a)
 {
     *a = (struct account){.parent = SLOT_NONE, .weight_milli = 1000};
+    gate_forget(&a->gate);
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
         a->quota_milli[kind] = a->borrow_milli[kind] = a->lend_milli[kind] = -1;
 }
@@ -39,7 +41,7 @@ static uint64_t id_of(uint32_t parent, uint32_t name)
     return (uint64_t)parent << 32 | name;
 }
 
-static uint32_t find_or_make(pool *p, const uint32_t names[ACCOUNT_LEVELS], struct pool_output *out)
+uint32_t quota_find_or_make(pool *p, const uint32_t names[ACCOUNT_LEVELS], struct pool_output *out)
 {
     uint32_t at = ACCOUNT_POOL;
     for (uint32_t level = 0; level < ACCOUNT_LEVELS; level++) {
@@ -87,7 +89,7 @@ uint32_t quota_account(pool *p, const struct pool_event *submitted, struct pool_
     const uint32_t names[ACCOUNT_LEVELS] = {
         submitted->u.job_submitted.tenant, submitted->u.job_submitted.project,
         submitted->u.job_submitted.team, submitted->u.job_submitted.user};
-    return find_or_make(p, names, out);
+    return quota_find_or_make(p, names, out);
 }
 
 /* ---- the algebra: see quota.h ---- */
@@ -236,8 +238,9 @@ static int64_t spent(const pool *p, const struct account *a, uint32_t period)
     return a->period[period] == p->period_now[period] ? a->spent_usd_micros[period] : 0;
 }
 
-static int64_t run_left_us(const pool *p, const struct job *j)
+int64_t quota_run_left_us(const pool *p, uint32_t job)
 {
+    const struct job *j = &p->jobs[job];
     const struct job_terms *terms =
         j->shape == SLOT_NONE ? NULL : terms_of(p, &p->shapes[j->shape]);
     if (terms == NULL || terms->run_us <= 0) return RUN_US_UNKNOWN;
@@ -246,8 +249,7 @@ static int64_t run_left_us(const pool *p, const struct job *j)
     return left_us > RUN_US_MIN ? left_us : RUN_US_MIN;
 }
 
-/* Rounded up; saturates far above any limit. */
-static int64_t price_of_run(int64_t usd_micros_per_hour, int64_t run_us)
+int64_t quota_price_of_run(int64_t usd_micros_per_hour, int64_t run_us)
 {
     struct meter meter = {0};
     money_meter_add(&meter, usd_micros_per_hour, run_us);
@@ -260,6 +262,7 @@ static void add_reserved(pool *p, uint32_t lease, int64_t usd_micros)
     l->reserved_usd_micros += usd_micros;
     for (uint32_t at = p->jobs[l->job].account; at != SLOT_NONE; at = p->accounts[at].parent)
         p->accounts[at].reserved_usd_micros += usd_micros;
+    gate_reserve(p, lease, usd_micros);
 }
 
 void quota_spend(pool *p, uint32_t lease, int64_t usd_micros)
@@ -273,8 +276,10 @@ void quota_spend(pool *p, uint32_t lease, int64_t usd_micros)
             a->period[i] = p->period_now[i];
         }
     }
+    gate_spend(p, lease, usd_micros);
     add_reserved(p, lease, -least(usd_micros, l->reserved_usd_micros));
-    if (!job_is_bound(j) || !quota_is_spent(p, l->job)) return;
+    if (!job_is_bound(j)) return;
+    if (!quota_is_spent(p, l->job) && !gate_is_spent(p, l->job)) return;
     j->budget_check_us = p->now_us;
     heap_set(&p->timers, timer_of_job(p, l->job), j->budget_check_us);
 }
@@ -298,8 +303,7 @@ bool quota_is_spent(const pool *p, uint32_t job)
     return false;
 }
 
-/* The most per hour that what is left lasts the run; INT64_MAX: no limit. */
-static int64_t rate_within(int64_t left, int64_t run_us)
+int64_t quota_rate_within(int64_t left, int64_t run_us)
 {
     if (left == INT64_MAX) return INT64_MAX;
     if (left <= 0) return 0;
@@ -336,8 +340,9 @@ void quota_take(pool *p, uint32_t lease)
     l->quota_usd_micros_per_hour = money_share_ceil(o->usd_micros_per_hour, l->paid_milli,
                                                     p->nodes[l->node].device_count * 1000);
     add_held(p, p->jobs[l->job].account, l, 1);
+    gate_take(p, lease);
     add_reserved(p, lease,
-                 price_of_run(l->quota_usd_micros_per_hour, run_left_us(p, &p->jobs[l->job])));
+                 quota_price_of_run(l->quota_usd_micros_per_hour, quota_run_left_us(p, l->job)));
 }
 
 void quota_give(pool *p, uint32_t lease)
@@ -346,6 +351,7 @@ void quota_give(pool *p, uint32_t lease)
     if (!l->quota_counted) return;
     add_held(p, p->jobs[l->job].account, l, -1);
     add_reserved(p, lease, -l->reserved_usd_micros);
+    gate_give(p, lease);
     l->quota_counted = 0;
     p->quota_freed = 1;
 }
@@ -353,7 +359,7 @@ void quota_give(pool *p, uint32_t lease)
 struct allowance quota_allowance(const pool *p, uint32_t job)
 {
     uint32_t account = p->jobs[job].account;
-    int64_t run_us = run_left_us(p, &p->jobs[job]);
+    int64_t run_us = quota_run_left_us(p, job);
     struct allowance left = {.usd_micros_per_hour = INT64_MAX, .workers = UINT32_MAX};
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
         left.ncu_milli[kind] = quota_available(p, account, kind);
@@ -364,7 +370,7 @@ struct allowance quota_allowance(const pool *p, uint32_t job)
                 least(left.usd_micros_per_hour,
                       positive(a->usd_micros_per_hour_max - a->usd_micros_per_hour));
         left.usd_micros_per_hour =
-            least(left.usd_micros_per_hour, rate_within(period_left(p, a), run_us));
+            least(left.usd_micros_per_hour, quota_rate_within(period_left(p, a), run_us));
         if (a->workers_max == 0) continue;
         uint32_t workers = a->workers < a->workers_max ? a->workers_max - a->workers : 0;
         if (workers < left.workers) left.workers = workers;
@@ -467,6 +473,7 @@ static void forget_definitions(pool *p)
         for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
             a->quota_milli[kind] = a->borrow_milli[kind] = a->lend_milli[kind] = -1;
         a->weight_milli = 1000;
+        gate_forget(&a->gate);
         a->usd_micros_per_hour_max = 0;
         for (uint32_t k = 0; k < QUOTA_PERIODS; k++) a->usd_micros_max[k] = 0;
         a->jobs_max = a->workers_max = a->submissions_per_minute_max = 0;
@@ -486,14 +493,14 @@ static bool limits_anything(const struct account *a)
 
 void quota_define(pool *p, const struct pool_event *event, struct pool_output *out)
 {
-    uint32_t slot = find_or_make(p, event->u.account_defined.names, out);
+    uint32_t slot = quota_find_or_make(p, event->u.account_defined.names, out);
     const uint32_t *names = event->u.account_defined.names;
     uint32_t deepest = 0;
     for (uint32_t level = 0; level < ACCOUNT_LEVELS; level++)
         if (names[level] != 0) deepest = level + 1;
     if (deepest == 0) forget_definitions(p);
     struct account *a = &p->accounts[slot];
-    if (a->level != deepest) return; /* no room for it: find_or_make() has marked it */
+    if (a->level != deepest) return; /* no room for it: quota_find_or_make() has marked it */
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
         a->quota_milli[kind] = event->u.account_defined.quota_milli[kind];
         a->borrow_milli[kind] = event->u.account_defined.borrow_milli[kind];

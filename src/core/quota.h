@@ -46,6 +46,7 @@ void quota_define(pool *p, const struct pool_event *event, struct pool_output *o
 void quota_define_model(pool *p, const struct pool_event *event);
 /* The account of a submission, made if need be. */
 uint32_t quota_account(pool *p, const struct pool_event *submitted, struct pool_output *out);
+uint32_t quota_find_or_make(pool *p, const uint32_t names[ACCOUNT_LEVELS], struct pool_output *out);
 /* The deepest account on the way to these names that exists. */
 uint32_t quota_find(const pool *p, const uint32_t names[ACCOUNT_LEVELS]);
 uint32_t quota_find_of(const pool *p, const struct pool_event *submitted);
@@ -73,6 +74,11 @@ int64_t quota_ncu_milli(const pool *p, uint32_t model);
 int64_t quota_available(const pool *p, uint32_t account, uint32_t kind); /* INT64_MAX: no limit */
 /* Above what is its own: quota or, without one, nothing. */
 int64_t quota_borrowed(const pool *p, uint32_t account, uint32_t kind);
+/* What a job is reckoned to run yet, what a price comes to in that time (rounded up, saturates far above
+ * any limit), and the most per hour that `left` lasts (INT64_MAX: no limit). */
+int64_t quota_run_left_us(const pool *p, uint32_t job);
+int64_t quota_price_of_run(int64_t usd_micros_per_hour, int64_t run_us);
+int64_t quota_rate_within(int64_t left, int64_t run_us);
 int64_t quota_share(const pool *p, uint32_t account); /* at now; see Share */
 
 /* For preemption: may `claimant` get back what `victim` (both jobs) holds of a kind, and who first?

@@ -288,6 +288,30 @@ static void define_accounts(struct world *w)
                                           .model = MODELS - 1, .kind = 1, .weight_milli = 1000}});
 }
 
+static void define_gate(struct world *w, uint32_t scope, uint32_t index, bool limits)
+{
+    struct pool_event event = {
+        .kind = POOL_EVENT_GATE_DEFINED,
+        .u.gate_defined = {.scope = scope,
+                           .index = scope == GATE_OF_ACCOUNT ? 0 : index,
+                           .usd_micros_per_hour_max =
+                               limits && draw(w, 2) ? (int64_t)draw(w, 12) * USD : GATE_NONE,
+                           .usd_micros_per_job_max =
+                               limits && draw(w, 2) ? (int64_t)draw(w, 20) * USD : GATE_NONE,
+                           .usd_micros_per_month_max =
+                               limits && draw(w, 2) ? (int64_t)draw(w, 60) * USD : GATE_NONE,
+                           .refuses = draw(w, 8) == 0}};
+    if (scope == GATE_OF_ACCOUNT) event.u.gate_defined.names[0] = index;
+    happen(w, event);
+}
+
+static void open_gates(struct world *w)
+{
+    for (uint32_t scope = GATE_OF_CLASS; scope < GATE_SCOPE_END; scope++)
+        for (uint32_t index = 0; index < JOB_CLASS_END; index++)
+            define_gate(w, scope, index, false);
+}
+
 static uint32_t capacity_of(const struct world *w, uint32_t offer)
 {
     if (offer % 4 == 3) return CAPACITY_RESERVED;
@@ -478,6 +502,10 @@ static void trouble(struct world *w)
                                                       .source = RATE_DECLARED + draw(w, 2),
                                                       .rate_micro = 1 + (uint64_t)draw(w, 9000)}});
         return;
+    case 11:
+        if (draw(w, 4) == 0)
+            define_gate(w, GATE_OF_CLASS + draw(w, 3), draw(w, JOB_CLASS_END), draw(w, 2) == 0);
+        return;
     default: return;
     }
 }
@@ -542,6 +570,7 @@ static void print_owed(const struct world *w)
 static void calm_down(struct world *w)
 {
     w->calm = true;
+    open_gates(w);
     for (uint32_t i = 0; i < OFFERS; i++) change_offer(w, i);
     for (uint32_t i = 0; i < 3000 && !is_at_rest(w); i++) pass_time(w);
     for (uint32_t i = 0; i < 100; i++) pass_time(w); /* late answers still come in */

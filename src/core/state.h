@@ -44,6 +44,14 @@ struct history {
     uint32_t count, reserved;
 };
 
+/* Dollars of bought capacity (gate.h): the limits, GATE_NONE = none, and what counts against them. */
+struct gate {
+    int64_t usd_micros_per_hour_max, usd_micros_per_job_max, usd_micros_per_month_max;
+    int64_t usd_micros_per_hour, reserved_usd_micros; /* of leases: prices, what is set aside */
+    int64_t spent_usd_micros, month;                  /* in `month`, a number of months */
+    uint32_t refuses, reserved;
+};
+
 struct pool_rule {
     uint64_t capability_mask, hardware_mask;
     uint32_t vram_min_mib, price_threshold_ppm; /* price_threshold_ppm 0 = not defined */
@@ -163,6 +171,7 @@ struct lease {
     /* Its worker holds the job up: since when without a gap, last told when (plan_replace.c). */
     int64_t stall_since_us, stall_heard_us;
     uint32_t stall_kind, reserved; /* enum stall_kind; 0 = nobody says so */
+    uint32_t gated, gate_pool;     /* bought capacity; SLOT_NONE = of no pool (gate.h) */
 };
 
 /* Slot 0 holds the terms of jobs without any: never looked up, never free. */
@@ -209,6 +218,7 @@ struct account {
     uint32_t parent, name, level, weight_milli;
     uint32_t jobs, jobs_max, workers, workers_max;
     uint32_t submissions_per_minute_max, reserved;
+    struct gate gate;
 };
 
 /* What a job asks for, shared by all jobs that ask for the same: judged once for all of them. */
@@ -238,6 +248,7 @@ struct job {
     int64_t claim_until_us;                /* 0 = no claim on stock since its gang was complete */
     int64_t over_since_us, quiet_until_us; /* above its hourly budget; after a node went for it */
     int64_t last_a, last_b, last_c;
+    int64_t bought_usd_micros, bought_reserved_usd_micros; /* on spot and on demand (gate.h) */
     int64_t ckpt_us;          /* when its newest checkpoint was told; 0 = none */
     int64_t promise_until_us; /* its reservation is complete then; 0 = none (plan_reserve.h) */
     int64_t replace_from_us;  /* no node of it goes for a stall before */
@@ -316,6 +327,7 @@ struct pool {
     uint64_t pack_model_types[MODELS_MAX], pack_region_types[REGIONS_MAX];
     int64_t pack_half_us; /* when half of its window has passed */
     struct pack *pack;
+    struct gate class_gates[JOB_CLASS_END], pool_gates[POOLS_MAX];
     struct heap timers, plans;
     struct heap match_order; /* while matching: candidates by weight */
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;
@@ -386,6 +398,13 @@ static inline struct market *market_of(const pool *p, uint32_t region_index, uin
 static inline const struct job_terms *terms_of(const pool *p, const struct shape *s)
 {
     return s->terms == SLOT_NONE ? NULL : &p->terms[s->terms].job;
+}
+
+static inline bool rule_allows(const struct pool_rule *rule, const struct model *m, uint32_t model)
+{
+    return rule->price_threshold_ppm != 0 && (rule->hardware_mask >> model & 1) != 0 &&
+           (m->capability_mask & rule->capability_mask) == rule->capability_mask &&
+           m->vram_mib >= rule->vram_min_mib;
 }
 
 static inline bool job_is_live(const struct job *j)

@@ -9,15 +9,29 @@ static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct offer) == 224, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 288, "walk the new field of node");
-static_assert(sizeof(struct lease) == 176, "walk the new field of lease");
+static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
-static_assert(sizeof(struct account) == 272, "walk the new field of account");
-static_assert(sizeof(struct job) == 432, "walk the new field of job");
+static_assert(sizeof(struct account) == 336, "walk the new field of account");
+static_assert(sizeof(struct job) == 448, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
 static_assert(sizeof(struct work) == 16, "walk the new field of work");
 static_assert(sizeof(struct rate) == 32, "walk the new field of rate");
 static_assert(sizeof(struct history) == 32, "walk the new field of history");
+
+static_assert(sizeof(struct gate) == 64, "walk the new field of gate");
+
+static void walk_gate(struct walk *w, struct gate *gate)
+{
+    walk_i64(w, &gate->usd_micros_per_hour_max);
+    walk_i64(w, &gate->usd_micros_per_job_max);
+    walk_i64(w, &gate->usd_micros_per_month_max);
+    walk_i64(w, &gate->usd_micros_per_hour);
+    walk_i64(w, &gate->reserved_usd_micros);
+    walk_i64(w, &gate->spent_usd_micros);
+    walk_i64(w, &gate->month);
+    walk_u32(w, &gate->refuses);
+}
 
 static void walk_account(struct walk *w, pool *p, struct account *a)
 {
@@ -52,6 +66,7 @@ static void walk_account(struct walk *w, pool *p, struct account *a)
     walk_u32(w, &a->workers);
     walk_u32(w, &a->workers_max);
     walk_u32(w, &a->submissions_per_minute_max);
+    walk_gate(w, &a->gate);
 }
 
 static void walk_quotas(struct walk *w, pool *p)
@@ -60,6 +75,8 @@ static void walk_quotas(struct walk *w, pool *p)
     walk_u32(w, &p->quota_freed);
     walk_u32(w, &p->quota_waiting);
     walk_i64(w, &p->quota_wake_us);
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) walk_gate(w, &p->class_gates[i]);
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++) walk_gate(w, &p->pool_gates[i]);
     for (uint32_t i = 0; i < p->config.limits.models_max; i++) {
         walk_u32(w, &p->quota_kind[i]);
         walk_u32(w, &p->quota_weight_milli[i]);
@@ -239,6 +256,8 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_i64(w, &l->reserved_usd_micros);
     walk_u32(w, &l->quota_kind);
     walk_u32(w, &l->quota_counted);
+    walk_u32(w, &l->gated);
+    walk_slot(w, &l->gate_pool, p->config.limits.pools_max);
     walk_i64(w, &l->stall_since_us);
     walk_i64(w, &l->stall_heard_us);
     walk_u32(w, &l->stall_kind);
@@ -350,6 +369,8 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->claims);
     walk_i64(w, &j->replace_from_us);
     walk_u32(w, &j->replaced_count);
+    walk_i64(w, &j->bought_usd_micros);
+    walk_i64(w, &j->bought_reserved_usd_micros);
     walk_i64(w, &j->ckpt_us);
     walk_i64(w, &j->promise_until_us);
     walk_u64(w, &j->preempted_by);

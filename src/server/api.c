@@ -54,6 +54,7 @@ static api_call *const calls[ROUTE_END] = {
     [ROUTE_OFFERS] = api_offers,
     [ROUTE_POOLS] = api_pools,
     [ROUTE_COST] = api_cost,
+    [ROUTE_BUDGET] = api_budget,
     [ROUTE_LEDGER] = api_ledger,
     [ROUTE_DECISIONS] = api_decisions,
     [ROUTE_AGENT_REPORT] = api_agent_report,

@@ -157,8 +157,23 @@ static const char *push_accounts(struct server *s)
                           &event.u.account_defined.names[level]))
                 return "too many names of tenants, projects and teams in the life of this journal";
         trouble = pump_push(s->pump, &event);
+        if (trouble != NULL || entry->gate.kind == 0) continue;
+        struct pool_event gate = entry->gate;
+        memcpy(gate.u.gate_defined.names, event.u.account_defined.names,
+               sizeof gate.u.gate_defined.names);
+        trouble = pump_push(s->pump, &gate);
     }
     return trouble;
+}
+
+/* A gate that went out of the file limits nothing from now on. */
+static const char *push_gate(struct server *s, const struct pool_event *given, uint32_t scope,
+                             uint32_t index)
+{
+    struct pool_event event = *given;
+    if (event.kind == 0) config_no_gate(scope, index, &event);
+    event.u.gate_defined.index = index;
+    return pump_push(s->pump, &event);
 }
 
 /* What the core must hear first: that it was away, and what the files say now. */
@@ -180,10 +195,13 @@ static bool push_definitions(struct server *s, struct error *ret_error)
                              s->config_file, entry->name);
         config_pool_event(entry, id, &event);
         trouble = pump_push(s->pump, &event);
+        if (trouble == NULL) trouble = push_gate(s, &entry->gate, GATE_OF_POOL, id);
     }
     for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
         trouble = pump_push(s->pump, &s->config->classes[i]);
     if (trouble == NULL) trouble = pump_push(s->pump, &s->config->matching);
+    for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
+        trouble = push_gate(s, &s->config->class_gates[i], GATE_OF_CLASS, i);
     if (trouble == NULL) trouble = push_accounts(s);
     return trouble == NULL || error_set(ret_error, "%s: %s", s->config_file, trouble);
 }

@@ -25,6 +25,7 @@ static const struct route routes[] = {
     {ROUTE_OFFERS, "GET", "/v1/offers", ROUTE_PEOPLE, 0, ""},
     {ROUTE_POOLS, "GET", "/v1/pools", ROUTE_PEOPLE, 0, ""},
     {ROUTE_COST, "GET", "/v1/cost", ROUTE_PEOPLE, 0, "by"},
+    {ROUTE_BUDGET, "GET", "/v1/budget", ROUTE_PEOPLE, 0, ""},
     {ROUTE_LEDGER, "GET", "/v1/ledger", ROUTE_PEOPLE, 0, "after limit"},
     {ROUTE_DECISIONS, "GET", "/v1/decisions", ROUTE_PEOPLE, 0, "after limit"},
     {ROUTE_AGENT_REPORT, "POST", "/v1/agents/{id}/report", ROUTE_AGENTS, REPORT_BODY_MAX, ""},

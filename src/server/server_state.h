@@ -84,6 +84,7 @@ void api_node_drain(struct server *s, request *r);
 void api_offers(struct server *s, request *r);
 void api_pools(struct server *s, request *r);
 void api_cost(struct server *s, request *r);
+void api_budget(struct server *s, request *r);
 void api_ledger(struct server *s, request *r);
 void api_decisions(struct server *s, request *r);
 void api_metrics(struct server *s, request *r);

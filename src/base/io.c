@@ -124,6 +124,13 @@ static bool write_pieces(int fd, const char *bytes, size_t count)
     return true;
 }
 
+/* A device, a pipe or a link is not ours to replace: /dev/stdout is one. */
+static bool may_replace(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) != 0 || S_ISREG(facts.st_mode);
+}
+
 bool io_write_file(const char *path, const void *bytes, size_t count, mode_t mode,
                    struct error *ret_error)
 {
@@ -131,6 +138,8 @@ bool io_write_file(const char *path, const void *bytes, size_t count, mode_t mod
     int length = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
     if (length < 0 || (size_t)length >= sizeof temporary || !parent_of(path, parent, sizeof parent))
         return error_set(ret_error, "%.80s...: the path is too long", path);
+    if (!may_replace(path))
+        return error_set(ret_error, "%s: not a file, so it is not replaced; name a new one", path);
 
     int fd = io_open_write(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
     if (fd < 0) return error_set(ret_error, "%s: cannot create: %s", temporary, error_errno(errno));

@@ -1,7 +1,8 @@
 /* File I/O that survives crashes, and fails on request.
  *
  * io_write_file() replaces a file atomically: temporary file beside it, write, fsync, rename, fsync
- * of the folder. A crash at any point leaves the old file or the new one, never a mixture.
+ * of the folder. A crash at any point leaves the old file or the new one, never a mixture. What is
+ * no regular file (a device, a pipe, a link like /dev/stdout) is refused, not replaced.
  * io_fail_at(n, errno) makes the n-th faultable call from now (write, fsync, rename, open for
  * writing) fail with that errno, once: how tests meet a full disk. Every call below counts as the
  * calls it makes.

@@ -87,6 +87,28 @@ static void test_write_and_read(void **state)
     assert_int_equal(entry_count("."), 1);
 }
 
+/* Renaming over /dev/stdout would take it away from everybody on the machine. */
+static void test_only_files_are_replaced(void **state)
+{
+    (void)state;
+    static const mode_t kinds[] = {S_IFLNK, S_IFIFO, S_IFDIR};
+    struct stat facts;
+    struct error error;
+    assert_true(write_text("target", "as it was", NULL));
+    assert_int_equal(symlink("target", "1"), 0);
+    assert_int_equal(mkfifo("2", 0600), 0);
+    assert_int_equal(mkdir("3", 0700), 0);
+    for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const char name[] = {(char)('1' + i), '\0'};
+        assert_false(write_text(name, "new", &error));
+        assert_non_null(strstr(error.text, ": not a file, so it is not replaced; name a new one"));
+        assert_int_equal(lstat(name, &facts), 0);
+        assert_int_equal(facts.st_mode & S_IFMT, kinds[i]);
+    }
+    assert_true(holds("target", "as it was"));
+    assert_int_equal(entry_count("."), 4);
+}
+
 static uint64_t calls_of_a_write(void)
 {
     uint64_t before = io_calls();
@@ -280,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_write_and_read),
+        IN_FOLDER(test_only_files_are_replaced),
         IN_FOLDER(test_every_fault_leaves_old_or_new),
         IN_FOLDER(test_large_files),
         IN_FOLDER(test_every_fault_of_a_first_write),

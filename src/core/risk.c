@@ -36,6 +36,7 @@ static int64_t weigh_again_us(const pool *p, const struct offer *o)
 
 int64_t risk_weighed(const struct offer *o, int64_t usd_micros)
 {
+    if (o->risk_ppm == 0) return usd_micros; /* most: no division */
     return usd_micros + money_share_floor(usd_micros, o->risk_ppm, 1000000);
 }
 

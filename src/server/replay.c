@@ -47,6 +47,32 @@ static bool take_snapshot(void *arg, uint64_t seq, const uint8_t *bytes, size_t 
     return pool_snapshot_read(run->pool, bytes, count);
 }
 
+static bool number_of(struct run *run, const char *sql, uint64_t *ret_number,
+                      struct error *ret_error)
+{
+    struct sqlite3_stmt *s = journal_query(run->journal, sql, ret_error);
+    if (s == NULL) return false;
+    while (journal_row(s)) *ret_number = (uint64_t)sqlite3_column_int64(s, 0);
+    return true;
+}
+
+/* Events before the older snapshot are let go: without it there is nothing to step from. */
+static bool check_kept(struct run *run, struct error *ret_error)
+{
+    uint64_t first = 0, last_seq = run->options->last_seq;
+    if (!number_of(run, "SELECT coalesce(min(seq), 0) FROM events", &first, ret_error))
+        return false;
+    if (first <= run->snapshot_seq + 1) return true;
+    if (last_seq != 0 && last_seq < first)
+        return error_set(ret_error, "event %llu is gone: the journal keeps events from %llu on",
+                         (unsigned long long)last_seq, (unsigned long long)first);
+    return error_set(ret_error,
+                     "the journal keeps events from %llu on, and no snapshot that this program can "
+                     "read lies before; use the program that wrote it, or try again if a server "
+                     "has just stored a new one",
+                     (unsigned long long)first);
+}
+
 static bool begin(struct run *run, struct error *ret_error)
 {
     if (!journal_meta_get(run->journal, "pool_config", &run->config, sizeof run->config))
@@ -59,19 +85,13 @@ static bool begin(struct run *run, struct error *ret_error)
                          pool_size(&run->config.limits));
     if (!journal_read_snapshots(run->journal, note_snapshot, run, ret_error)) return false;
     make_empty(run);
-    return run->result->first_seq == 0 ||
-           journal_read_snapshots(run->journal, take_snapshot, run, ret_error);
+    if (run->result->first_seq != 0 &&
+        !journal_read_snapshots(run->journal, take_snapshot, run, ret_error))
+        return false;
+    return check_kept(run, ret_error);
 }
 
 /* ---- what was recorded ---- */
-
-static bool last_id(struct run *run, const char *sql, uint64_t *ret_id, struct error *ret_error)
-{
-    struct sqlite3_stmt *s = journal_query(run->journal, sql, ret_error);
-    if (s == NULL) return false;
-    while (journal_row(s)) *ret_id = (uint64_t)sqlite3_column_int64(s, 0);
-    return true;
-}
 
 static bool prepare(struct run *run, struct error *ret_error)
 {
@@ -85,10 +105,10 @@ static bool prepare(struct run *run, struct error *ret_error)
                                  " FROM entries WHERE id >= ?1 AND id < ?2 ORDER BY id",
                                  ret_error);
     return run->decisions != NULL && run->entries != NULL &&
-           last_id(run, "SELECT coalesce(max(id), 0) FROM decisions", &run->recorded_last[0],
-                   ret_error) &&
-           last_id(run, "SELECT coalesce(max(id), 0) FROM entries", &run->recorded_last[1],
-                   ret_error);
+           number_of(run, "SELECT coalesce(max(id), 0) FROM decisions", &run->recorded_last[0],
+                     ret_error) &&
+           number_of(run, "SELECT coalesce(max(id), 0) FROM entries", &run->recorded_last[1],
+                     ret_error);
 }
 
 static void bind_seq(struct sqlite3_stmt *s, uint64_t seq)

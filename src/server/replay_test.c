@@ -7,6 +7,8 @@
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -148,13 +150,18 @@ static void assert_differences(const struct fixture *f, uint64_t decisions, uint
         assert_true(counts[i]->same + counts[i]->unrecorded <= counts[i]->said);
 }
 
-static void sql(struct fixture *f, const char *text)
+static void sql_rows(struct fixture *f, const char *text, int rows)
 {
     sqlite3 *db = NULL;
     assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_changes(db), 1);
+    assert_int_equal(sqlite3_changes(db), rows);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void sql(struct fixture *f, const char *text)
+{
+    sql_rows(f, text, 1);
 }
 
 static void it_says_what_it_said(void **state)
@@ -191,6 +198,38 @@ static void it_begins_at_the_oldest_snapshot(void **state)
     assert_int_equal(f->result.first_seq, f->seq - 10 + 1);
     assert_int_equal(f->result.digest, pool_digest(f->live));
     assert_true(f->result.entries.same > 0);
+}
+
+static void assert_refused(struct fixture *f, uint64_t last_seq, const char *why)
+{
+    struct error error = {""};
+    journal *j = journal_open_to_read(f->path, &error);
+    assert_non_null(j);
+    assert_false(
+        replay_journal(j, &(struct replay_options){.last_seq = last_seq}, &f->result, &error));
+    if (strstr(error.text, why) == NULL) fail_msg("not \"%s\": %s", why, error.text);
+    assert_null(strstr(error.text, "damaged"));
+    journal_close(j);
+}
+
+/* Nothing is wrong with a journal whose first events are no longer kept. */
+static void what_is_no_longer_kept_is_said(void **state)
+{
+    struct fixture *f = *state;
+    char text[96];
+    live(f);
+    for (int i = 0; i < 3; i++) {
+        snapshot(f);
+        ticks(f, 5);
+    }
+    commit(f);
+    snprintf(text, sizeof text, "keeps events from %d on", (int)f->seq - 10 + 1);
+    assert_refused(f, 5, text);
+    assert_refused(f, f->seq - 10, text);
+    replay(f, f->seq - 9);
+    assert_int_equal(f->result.first_seq, f->result.last_seq);
+    sql_rows(f, "UPDATE snapshots SET bytes = x'00'", 2);
+    assert_refused(f, 0, "no snapshot that this program can read");
 }
 
 static void what_is_not_stored_yet_is_no_difference(void **state)
@@ -252,11 +291,9 @@ static void what_is_no_journal_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(it_says_what_it_said),
-        TEST(it_begins_at_the_oldest_snapshot),
-        TEST(what_is_not_stored_yet_is_no_difference),
-        TEST(what_was_changed_is_found),
-        TEST(what_is_no_journal_is_said),
+        TEST(it_says_what_it_said),           TEST(it_begins_at_the_oldest_snapshot),
+        TEST(what_is_no_longer_kept_is_said), TEST(what_is_not_stored_yet_is_no_difference),
+        TEST(what_was_changed_is_found),      TEST(what_is_no_journal_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,23 @@ static void grow_largest(struct pack *pack, const struct pack_node *node)
     if (largest->memory_mib < node->memory_all_mib) largest->memory_mib = node->memory_all_mib;
 }
 
+/* After a node left. It is no more than before: whoever has as much ends the search. */
+static void find_largest(struct pack *pack, uint32_t model)
+{
+    struct largest before = pack->largest[model], *now = &pack->largest[model];
+    *now = (struct largest){0};
+    for (uint32_t block = pack->model_block[model]; block != SLOT_NONE;
+         block = pack->block_next[block]) {
+        for (uint32_t i = block * PACK_BLOCK; i < (block + 1) * PACK_BLOCK; i++) {
+            if (pack->nodes[i].used == 0) continue;
+            grow_largest(pack, &pack->nodes[i]);
+            if (now->devices == before.devices && now->cpu_milli == before.cpu_milli &&
+                now->memory_mib == before.memory_mib)
+                return;
+        }
+    }
+}
+
 uint32_t pack_node_add(struct pack *pack, uint32_t model, uint32_t devices, uint32_t cpu_milli,
                        uint32_t memory_mib, uint32_t rank)
 {
@@ -182,10 +199,7 @@ void pack_node_remove(struct pack *pack, uint32_t node)
     pack->price.free_milli[n->model] -= free_of(n);
     pack->price.capacity_milli[n->model] -= (uint64_t)n->devices * PACK_MILLI;
     n->used = 0;
-    pack->largest[n->model] = (struct largest){0};
-    for (uint32_t i = 0; i < pack->places; i++)
-        if (pack->nodes[i].used != 0 && pack->nodes[i].model == n->model)
-            grow_largest(pack, &pack->nodes[i]);
+    find_largest(pack, n->model);
     changed(pack, node);
     leave_block(pack, node / PACK_BLOCK);
 }

@@ -87,7 +87,10 @@ static uint64_t free_devices(const pool *p, const struct market *market, uint64_
             if (node->devices_free > node->promise_count)
                 count += node->devices_free - node->promise_count;
         }
-    for (uint32_t i = 0; i < market->count && count < wanted; i++) {
+    bool is_stocked =
+        market->reach_devices[CAPACITY_OWNED] > 0 ||
+        market->reach_devices[CAPACITY_RESERVED] > 0; /* else: no look at each offer */
+    for (uint32_t i = 0; is_stocked && i < market->count && count < wanted; i++) {
         const struct offer *o = &p->offers[p->prices[market->first + i].offer];
         if (o->capacity != CAPACITY_OWNED && o->capacity != CAPACITY_RESERVED) continue;
         count += (uint64_t)offer_stock(p, o) * o->device_count;
@@ -222,13 +225,27 @@ static bool tell(struct matching *m, uint32_t i)
     return true;
 }
 
-/* Those who are left out may buy or preempt. */
+/* Unless an older one of its shape is awake. */
+static void wake(pool *p, uint32_t job)
+{
+    uint32_t id = p->config.limits.jobs_max + p->jobs[job].shape;
+    if (heap_key(&p->plans, id) == HEAP_KEY_NEVER) heap_set(&p->plans, id, plan_key(p, job));
+}
+
+/* Those who are left out may buy or preempt: the oldest of each shape. Found by the jobs or by the
+ * shapes, whichever are fewer: a queue may be long. */
 static void wake_rest(pool *p, uint32_t job_class)
 {
-    for (uint32_t j = p->matched[MATCH_WAITING][job_class].head; j != SLOT_NONE;
-         j = p->jobs[j].match_link.next) {
-        uint32_t id = p->config.limits.jobs_max + p->jobs[j].shape;
-        if (heap_key(&p->plans, id) == HEAP_KEY_NEVER) heap_set(&p->plans, id, plan_key(p, j));
+    const struct list *waiting = &p->matched[MATCH_WAITING][job_class];
+    if (waiting->count <= p->shapes_used.count) {
+        for (uint32_t j = waiting->head; j != SLOT_NONE; j = p->jobs[j].match_link.next) wake(p, j);
+        return;
+    }
+    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+        const struct shape *shape = &p->shapes[s];
+        if (shape->job_class != job_class || !plan_match_owns(p, shape)) continue;
+        uint32_t job = plan_match_first(p, shape);
+        if (job != SLOT_NONE) wake(p, job);
     }
 }
 

@@ -179,7 +179,9 @@ enum decision_kind {
     X(GATE_SPENT, "ran on beyond what was set aside for it, and a cost gate of it is used up")     \
     X(WAIT_CLASS_SHARE,                                                                            \
       "waits: its class holds ~a of at most ~b NCU, its reserved and burst share "                 \
-      "of its pools, too much for #c more devices; starts when others of it end")
+      "of its pools, too much for #c more devices; starts when others of it end")                  \
+    X(RATES_ZERO, "its work.rates are 0 on every model that it may use, so nothing can run it; "   \
+                  "give one, or allow other models")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -50,8 +50,10 @@ struct verdict {
     struct numbers numbers;
 };
 void plan_admit(pool *p, const struct pool_event *event, struct pool_output *out);
-/* terms: of the shape, or of a request that is only asked about; NULL = not known */
-struct verdict plan_judge(const pool *p, const struct shape *shape, const struct job_terms *terms);
+/* terms: of the shape, or of a request that is only asked about; NULL = not known.
+ * rates: of its work, see rate_row(); NULL = none. */
+struct verdict plan_judge(const pool *p, const struct shape *shape, const struct job_terms *terms,
+                          const struct rate *rates);
 
 /* plan_place.c */
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out);

@@ -9,6 +9,7 @@
 #include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/quota.h"
+#include "core/rate.h"
 
 struct reach {
     uint64_t device_count;
@@ -87,8 +88,10 @@ static struct reach best_reach(const pool *p, const struct shape *s, const struc
     return best;
 }
 
-struct verdict plan_judge(const pool *p, const struct shape *s, const struct job_terms *terms)
+struct verdict plan_judge(const pool *p, const struct shape *s, const struct job_terms *terms,
+                          const struct rate *rates)
 {
+    struct shape able = *s; /* without the models on which the work never runs */
     struct verdict verdict = {.reason = REASON_BAD_REQUEST,
                               .numbers = {.a = s->devices_min, .b = s->devices_max}};
     if (s->devices_min == 0 || s->devices_min > s->devices_max) return verdict;
@@ -97,7 +100,10 @@ struct verdict plan_judge(const pool *p, const struct shape *s, const struct job
                                 .numbers = {.a = p->config.limits.terms_max}};
     verdict = (struct verdict){.reason = REASON_NO_CAPABILITY};
     if (s->compat_mask == 0) return verdict;
-    struct reach reach = best_reach(p, s, terms);
+    if (rates != NULL) able.compat_mask &= ~rate_never(p, rates, able.compat_mask);
+    verdict.reason = REASON_RATES_ZERO;
+    if (able.compat_mask == 0) return verdict;
+    struct reach reach = best_reach(p, &able, terms);
     verdict.reason = REASON_NO_OFFER;
     if (!reach.any_offer) return verdict;
     verdict.numbers = (struct numbers){.a = s->devices_min, .b = (int64_t)reach.device_count};
@@ -121,7 +127,8 @@ static struct verdict judge_event(const pool *p, const struct pool_event *event)
     if (like != SLOT_NONE && p->shapes[like].queue.count > 0)
         return (struct verdict){.reason = REASON_FITS,
                                 .numbers = {.a = shape.devices_min, .b = shape.devices_max}};
-    return plan_judge(p, &shape, terms_of(p, &shape));
+    const struct job_terms *terms = terms_of(p, &shape);
+    return plan_judge(p, &shape, terms, terms == NULL ? NULL : rate_row(p, terms->work_id));
 }
 
 static bool is_known(const pool *p, uint64_t job_id, struct pool_output *out)

@@ -338,6 +338,21 @@ static void a_rate_of_zero_keeps_off(void **state)
     bench_close(&b);
 }
 
+/* It would wait for ever, while there is plenty. */
+static void a_work_that_runs_nowhere_is_refused(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_pool(&b, 1, 1);
+    tell_rate(&b, 1, FAST, 0);
+    tell_rate(&b, 1, SLOW, 0);
+    tell_rate(&b, 1, THIRD, 1000000); /* of which the pool has none */
+    bench_terms(&b, 11, (struct job_terms){.work_id = 1});
+    submit(&b, 1, 11, 1, JOB_CLASS_P2);
+    assert_int_equal(b.said[DECISION_REFUSE][REASON_RATES_ZERO], 1);
+    bench_close(&b);
+}
+
 /* Per NCU FAST is cheaper, per step of this work SLOW is. */
 static void bought_is_what_the_work_gains_most_from(void **state)
 {
@@ -455,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_gang_gets_the_devices_that_come_free_for_it),
         cmocka_unit_test(a_gang_takes_devices_of_one_model),
         cmocka_unit_test(a_rate_of_zero_keeps_off),
+        cmocka_unit_test(a_work_that_runs_nowhere_is_refused),
         cmocka_unit_test(bought_is_what_the_work_gains_most_from),
         cmocka_unit_test(measured_rates_overrule_declared_ones),
         cmocka_unit_test(rates_are_bounded),

@@ -2,11 +2,13 @@
 #include "core/assert.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/rate.h"
 
 struct asking {
     const pool *p;
     struct shape shape;
     const struct job_terms *terms;
+    const struct rate *rates; /* NULL: NCU count */
     struct quote *quote;
 };
 
@@ -105,6 +107,7 @@ static void offer_strategy(struct asking *a, uint32_t region_index, uint32_t str
 {
     struct demand demand = demand_of(&a->shape, a->terms, a->shape.devices_max, /* committed */ 0);
     struct mix mix;
+    demand.rates = a->rates;
     demand.capacity_mask = capacity_mask;
     demand.compat_mask = compat_mask;
     supply_best(a->p, &demand, region_index, a->shape.devices_min, &mix);
@@ -123,6 +126,7 @@ static void offer_single_model(struct asking *a, uint32_t region_index)
     for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
         struct demand demand = demand_of(s, a->terms, s->devices_max, /* committed */ 0);
         struct mix mix;
+        demand.rates = a->rates;
         demand.compat_mask = rest & ~(rest - 1);
         supply_best(a->p, &demand, region_index, s->devices_min, &mix);
         bool fits = mix.device_count >= s->devices_min;
@@ -149,20 +153,33 @@ static void quote_region(struct asking *a, uint32_t region_index)
     offer_single_model(a, region_index);
 }
 
-void pool_quote(const pool *p, const struct pool_event *submitted, const struct job_terms *terms,
-                struct quote *ret_quote)
+/* What is known of the work; else what the request declares, in the caller's row. */
+static const struct rate *rates_of(const pool *p, const struct quote_ask *ask,
+                                   const struct job_terms *terms, struct rate row[MODELS_MAX])
+{
+    const struct rate *known = rate_row(p, terms->work_id);
+    if (known != NULL || ask->rate_count == 0) return known;
+    rate_declared(p, ask->rates, ask->rate_count, row);
+    return row;
+}
+
+void pool_quote(const pool *p, const struct quote_ask *ask, struct quote *ret_quote)
 {
     static const struct job_terms none;
-    struct asking a = {.p = p, .terms = terms != NULL ? terms : &none, .quote = ret_quote};
-    ASSERT(submitted->kind == POOL_EVENT_JOB_SUBMITTED);
+    struct rate row[MODELS_MAX];
+    struct asking a = {
+        .p = p, .terms = ask->terms != NULL ? ask->terms : &none, .quote = ret_quote};
+    ASSERT(ask->submitted->kind == POOL_EVENT_JOB_SUBMITTED);
     *ret_quote = (struct quote){0};
-    shape_fill(p, submitted, &a.shape);
-    struct verdict verdict = plan_judge(p, &a.shape, a.terms);
+    shape_fill(p, ask->submitted, &a.shape);
+    a.rates = rates_of(p, ask, a.terms, row);
+    struct verdict verdict = plan_judge(p, &a.shape, a.terms, a.rates);
     ret_quote->verdict = verdict.reason;
     ret_quote->a = verdict.numbers.a;
     ret_quote->b = verdict.numbers.b;
     ret_quote->c = verdict.numbers.c;
     if (verdict.reason == REASON_BAD_REQUEST) return;
+    if (a.rates != NULL) a.shape.compat_mask &= ~rate_never(p, a.rates, a.shape.compat_mask);
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (a.shape.region != 0 && a.shape.region != p->regions[i].region) continue;
         if ((a.shape.compat_mask & p->regions[i].model_mask) == 0) continue;

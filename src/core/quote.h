@@ -3,6 +3,7 @@
  *
  * Role       Pure, const: uses the same offers and the same buying rule as plan_buy.c, on a copy of
  *            the numbers.
+ * Rates      As the pool knows them of the work; those that are declared until it does.
  * Options    One per (region, strategy): cheapest mix of all kinds, spot only, guaranteed only
  *            (owned, reserved, on-demand), the best single model. Sorted best first; options[0] is
  *            what the planner would do.
@@ -45,9 +46,15 @@ struct quote {
     struct quote_option options[QUOTE_OPTIONS_MAX];
 };
 
-/* `submitted` is a JOB_SUBMITTED event (seq, now and terms_id are not looked at); terms NULL = none.
- */
-void pool_quote(const pool *p, const struct pool_event *submitted, const struct job_terms *terms,
-                struct quote *ret_quote);
+/* A request: a JOB_SUBMITTED event (seq, now and terms_id are not looked at), its terms (NULL = none)
+ * and rate_count RATE_TOLD events, as they would come before it. */
+struct quote_ask {
+    const struct pool_event *submitted;
+    const struct job_terms *terms;
+    const struct pool_event *rates;
+    uint32_t rate_count;
+};
+
+void pool_quote(const pool *p, const struct quote_ask *ask, struct quote *ret_quote);
 
 #endif

@@ -120,6 +120,19 @@ const struct rate *rate_row(const pool *p, uint64_t work_id)
     return work == SLOT_NONE ? NULL : row_of(p, work);
 }
 
+void rate_declared(const pool *p, const struct pool_event *told, uint32_t count, struct rate *row)
+{
+    for (uint32_t i = 0; i < p->config.limits.models_max; i++) row[i] = (struct rate){0};
+    for (uint32_t i = 0; i < count; i++) {
+        ASSERT(told[i].kind == POOL_EVENT_RATE_TOLD);
+        uint32_t model = told[i].u.rate_told.model;
+        if (model >= p->config.limits.models_max) continue;
+        row[model].told = 1U << RATE_DECLARED;
+        row[model].declared_micro = told[i].u.rate_told.rate_micro;
+    }
+    value_row(p, row);
+}
+
 uint64_t rate_worth_micro(const pool *p, const struct rate *row, uint32_t model)
 {
     return row == NULL ? (uint64_t)p->models[model].ncu_milli * 1000 : row[model].worth_micro;

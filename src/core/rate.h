@@ -27,6 +27,9 @@ enum { RATE_STEPS_MIN = 10 };           /* and so many steps */
 void rate_told(pool *p, const struct pool_event *event, struct pool_output *out);
 /* [models_max]; NULL: nothing is known of this work, NCU count. */
 const struct rate *rate_row(const pool *p, uint64_t work_id);
+/* What declared rates come to before the pool is told of them: RATE_TOLD events into the caller's
+ * row [models_max]. Models the pool does not know are passed over. */
+void rate_declared(const pool *p, const struct pool_event *told, uint32_t count, struct rate *row);
 uint64_t rate_worth_micro(const pool *p, const struct rate *row, uint32_t model);
 /* Models of the mask on which the work never runs. */
 uint64_t rate_never(const pool *p, const struct rate *row, uint64_t models);

@@ -117,7 +117,7 @@ static void the_first_option_is_what_the_planner_does(void **state)
             open_busy(&b);
             struct pool_event event = job_event(1, max, budget * USD);
             uint64_t digest = pool_digest(b.p);
-            pool_quote(b.p, &event, NULL, &quote);
+            pool_quote(b.p, &(struct quote_ask){.submitted = &event}, &quote);
             assert_int_equal(pool_digest(b.p), digest);
             assert_int_equal(quote.verdict, REASON_FITS);
             const struct quote_option *best = &quote.options[0];
@@ -147,7 +147,7 @@ static void options_come_best_first_and_say_why_not(void **state)
     (void)state;
     open_busy(&b);
     struct pool_event event = job_event(2, 4, 3 * USD);
-    pool_quote(b.p, &event, NULL, &quote);
+    pool_quote(b.p, &(struct quote_ask){.submitted = &event}, &quote);
     assert_int_equal(quote.verdict, REASON_FITS);
     bool possible = true, spot = false, single = false;
     for (uint32_t i = 0; i < quote.option_count; i++) {
@@ -162,11 +162,11 @@ static void options_come_best_first_and_say_why_not(void **state)
     assert_true(spot);
     assert_true(single);
     event = job_event(1000, 1000, 0);
-    pool_quote(b.p, &event, NULL, &quote);
+    pool_quote(b.p, &(struct quote_ask){.submitted = &event}, &quote);
     assert_int_equal(quote.verdict, REASON_GANG_TOO_LARGE);
     assert_int_equal(quote.b, 16);
     event = job_event(3, 2, 0);
-    pool_quote(b.p, &event, NULL, &quote);
+    pool_quote(b.p, &(struct quote_ask){.submitted = &event}, &quote);
     assert_int_equal(quote.verdict, REASON_BAD_REQUEST);
     assert_int_equal(quote.option_count, 0);
     bench_close(&b);
@@ -227,6 +227,68 @@ static void ill_formed_events_are_named(void **state)
     }
 }
 
+/* Model 0 has 4 NCU for $3, model 1 has 1 NCU for $1. */
+static void open_two_models(struct bench *b)
+{
+    bench_open(b, NULL);
+    for (uint32_t model = 0; model < 2; model++) {
+        bench_model(b, model, model == 0 ? 4000 : 1000, 40, 1);
+        bench_offer(b, (struct test_offer){.id = 1 + model,
+                                           .region = 1,
+                                           .model = model,
+                                           .capacity = CAPACITY_ON_DEMAND,
+                                           .devices = 1,
+                                           .stock = 4,
+                                           .price = (model == 0 ? 3 : 1) * USD,
+                                           .on_demand = 3 * USD});
+    }
+}
+
+static struct pool_event rate_event(uint32_t model, uint64_t rate_micro)
+{
+    return (struct pool_event){
+        .kind = POOL_EVENT_RATE_TOLD,
+        .version = POOL_CORE_VERSION,
+        .u.rate_told = {
+            .work_id = 7, .model = model, .source = RATE_DECLARED, .rate_micro = rate_micro}};
+}
+
+/* The offer a plan for two devices begins with; 0 = it would be refused. */
+static uint64_t planned_offer(const struct bench *b, const struct pool_event *rates, uint32_t count)
+{
+    struct quote quote;
+    const struct job_terms terms = {.work_id = 7};
+    struct pool_event event = job_event(2, 2, 0);
+    const struct quote_ask ask = {
+        .submitted = &event, .terms = &terms, .rates = rates, .rate_count = count};
+    pool_quote(b->p, &ask, &quote);
+    for (uint32_t i = 0; i < quote.option_count; i++) /* never a device it cannot use */
+        for (uint32_t k = 0; k < quote.options[i].line_count; k++)
+            for (uint32_t n = 0; n < count; n++)
+                assert_false(rates[n].u.rate_told.rate_micro == 0 &&
+                             quote.options[i].lines[k].offer_id == 1 + rates[n].u.rate_told.model);
+    if (quote.verdict == REASON_RATES_ZERO) return 0;
+    assert_int_equal(quote.verdict, REASON_FITS);
+    return quote.options[0].lines[0].offer_id;
+}
+
+static void a_plan_goes_by_the_rates_of_the_work(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_two_models(&b);
+    assert_int_equal(planned_offer(&b, NULL, 0), 1);
+    const struct pool_event as_fast[] = {rate_event(0, 1000000), rate_event(1, 1000000)};
+    assert_int_equal(planned_offer(&b, as_fast, 2), 2);
+    const struct pool_event never[] = {rate_event(0, 0), rate_event(1, 1000000)};
+    assert_int_equal(planned_offer(&b, never, 2), 2);
+    const struct pool_event nowhere[] = {rate_event(0, 0), rate_event(1, 0), rate_event(2, 5)};
+    assert_int_equal(planned_offer(&b, nowhere, 3), 0);
+    for (uint32_t i = 0; i < 2; i++) bench_step(&b, as_fast[i]); /* and once they are known */
+    assert_int_equal(planned_offer(&b, NULL, 0), 2);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +296,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_larger_than_the_limits_is_refused_and_leaves_an_empty_pool),
         cmocka_unit_test(the_digest_tells_states_apart),
         cmocka_unit_test(the_first_option_is_what_the_planner_does),
+        cmocka_unit_test(a_plan_goes_by_the_rates_of_the_work),
         cmocka_unit_test(options_come_best_first_and_say_why_not),
         cmocka_unit_test(ill_formed_events_are_named),
     };

@@ -208,7 +208,11 @@ void api_plan(struct server *s, request *r)
         request_fail(r, 400, "%s", error.text);
     } else {
         struct view_names view_names = server_view_names(s);
-        pool_quote(s->pool, &events.submitted, &events.terms.u.terms_defined.terms, quote);
+        const struct quote_ask ask = {.submitted = &events.submitted,
+                                      .terms = &events.terms.u.terms_defined.terms,
+                                      .rates = events.rates,
+                                      .rate_count = events.rate_count};
+        pool_quote(s->pool, &ask, quote);
         request_reply_json(r, 200, quote_json(&view_names, quote, spec));
     }
     mem_free(quote);

@@ -194,11 +194,10 @@ static int64_t read_time(yaml_item *map, const char *key, int64_t absent)
     return yaml_duration_us(map, key, TIME_MIN_US, TIME_MAX_US, absent);
 }
 
-/* "never", or how long. 0: never. */
+/* 0: never. */
 static int64_t read_patience(yaml_item *map, const char *key, int64_t absent)
 {
-    if (strcmp(yaml_string(map, key, ""), "never") == 0) return 0;
-    return read_time(map, key, absent);
+    return yaml_duration_or_us(map, key, "never", TIME_MIN_US, TIME_MAX_US, absent);
 }
 
 /* Two different times: how long the server believes in a silent agent, and how long an agent goes
@@ -231,11 +230,8 @@ static void read_matching(struct config *config, yaml_item *map)
 {
     config->matching =
         (struct pool_event){.kind = POOL_EVENT_MATCHING_DEFINED, .version = POOL_CORE_VERSION};
-    yaml_item *round = yaml_any(map, "round");
-    if (round != NULL && strcmp(yaml_item_string(round), "off") == 0) round = NULL;
-    if (round != NULL)
-        config->matching.u.matching_defined.round_us =
-            yaml_duration_us(map, "round", MATCH_ROUND_MIN_US, MATCH_ROUND_MAX_US, 0);
+    config->matching.u.matching_defined.round_us =
+        yaml_duration_or_us(map, "round", "off", MATCH_ROUND_MIN_US, MATCH_ROUND_MAX_US, 0);
     config->matching.u.matching_defined.restart_us =
         yaml_duration_us(map, "restart", 0, MATCH_ROUND_MAX_US, MATCH_RESTART_US);
 }

@@ -143,7 +143,14 @@ static void mistakes_say_what_to_do(void **state)
         {"limits: {node: 1}",
          "shoal.yaml:1: unknown key \"node\" in limits; did you mean \"nodes\"?"},
         {"timing: {replace_stalled: no}",
-         "shoal.yaml:1: \"replace_stalled\" is \"no\"; give a time like 200ms, 2s, 1.5m or 1h"},
+         "shoal.yaml:1: \"replace_stalled\" is \"no\"; give a time like 200ms, 2s, 1.5m or 1h, or "
+         "never"},
+        {"timing: {replace_slow: 0s}",
+         "shoal.yaml:1: \"replace_slow\" is \"0s\"; give a time from 1ms to 30d, or never"},
+        {"matching: {round: on}",
+         "shoal.yaml:1: \"round\" is \"on\"; give a time like 200ms, 2s, 1.5m or 1h, or off"},
+        {"matching: {round: 0s}",
+         "shoal.yaml:1: \"round\" is \"0s\"; give a time from 1s to 1d, or off"},
         {"timing: {drain: 3}",
          "shoal.yaml:1: \"drain\" is \"3\"; give a time like 200ms, 2s, 1.5m or 1h"},
     };

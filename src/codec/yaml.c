@@ -240,19 +240,36 @@ struct number {
     const char *form; /* what to write, when it could not be read at all */
     const char *noun; /* and when it is out of range */
     int64_t unit;     /* of one in what is shown: 1 for integers, 1000000 for micros */
-    const char *suffix;
+    bool is_time;     /* shown in the largest unit of which it is a whole number */
+    const char *word; /* what may stand in its place; NULL: nothing */
 };
 
-static const struct number integers = {yaml_parse_integer, "a whole number", "a whole number", 1,
-                                       ""};
-static const struct number micros = {yaml_parse_micros, "a number with at most 6 decimals",
-                                     "a number", 1000000, ""};
-static const struct number durations = {yaml_parse_duration_us, "a time like 200ms, 2s, 1.5m or 1h",
-                                        "a time", 1000000, "s"};
+static const struct number integers = {
+    yaml_parse_integer, "a whole number", "a whole number", 1, false, NULL};
+static const struct number micros = {
+    yaml_parse_micros, "a number with at most 6 decimals", "a number", 1000000, false, NULL};
+static const struct number durations = {
+    yaml_parse_duration_us, "a time like 200ms, 2s, 1.5m or 1h", "a time", 1000000, true, NULL};
+
+static void show_time(int64_t us, char ret_text[40])
+{
+    static const struct {
+        const char *name;
+        int64_t us;
+    } units[] = {{"d", 86400000000}, {"h", 3600000000}, {"m", 60000000},
+                 {"s", 1000000},     {"ms", 1000},      {"us", 1}};
+    uint32_t i = us == 0 ? 3 : 0; /* 0s */
+    while (us % units[i].us != 0) i++;
+    (void)snprintf(ret_text, 40, "%" PRId64 "%s", us / units[i].us, units[i].name);
+}
 
 /* "0.7", "12", "-1.5" from units; enough for messages. */
 static void show_number(int64_t value, const struct number *number, char ret_text[40])
 {
+    if (number->is_time) {
+        show_time(value, ret_text);
+        return;
+    }
     int length = snprintf(ret_text, 40, "%" PRId64, value / number->unit);
     int64_t rest = value % number->unit;
     if (rest != 0) {
@@ -261,21 +278,29 @@ static void show_number(int64_t value, const struct number *number, char ret_tex
                           rest < 0 ? -rest : rest);
         while (ret_text[length - 1] == '0') length--;
     }
-    (void)snprintf(ret_text + length, (size_t)(40 - length), "%s", number->suffix);
+    ret_text[length] = '\0';
+}
+
+/* ", or never" */
+static const char *or_word(const struct number *number, char ret_text[40])
+{
+    ret_text[0] = '\0';
+    if (number->word != NULL) (void)snprintf(ret_text, 40, ", or %s", number->word);
+    return ret_text;
 }
 
 static void note_out_of_range(yaml_item *item, const struct number *number, int64_t min,
                               int64_t max)
 {
-    char low[40], high[40];
+    char low[40], high[40], word[40];
     show_number(min, number, low);
     show_number(max, number, high);
     if (max >= INT64_MAX / 2) /* nobody means such a bound */
-        yaml_mistake(item, "%s is \"%s\"; give %s of %s or more", name_item(item).text,
-                     yaml_show(item->text).text, number->noun, low);
+        yaml_mistake(item, "%s is \"%s\"; give %s of %s or more%s", name_item(item).text,
+                     yaml_show(item->text).text, number->noun, low, or_word(number, word));
     else
-        yaml_mistake(item, "%s is \"%s\"; give %s from %s to %s", name_item(item).text,
-                     yaml_show(item->text).text, number->noun, low, high);
+        yaml_mistake(item, "%s is \"%s\"; give %s from %s to %s%s", name_item(item).text,
+                     yaml_show(item->text).text, number->noun, low, high, or_word(number, word));
 }
 
 static bool read_number(yaml_item *item, const struct number *number, int64_t min, int64_t max,
@@ -283,11 +308,16 @@ static bool read_number(yaml_item *item, const struct number *number, int64_t mi
 {
     ASSERT(min <= max);
     const char *text = text_of(item, number->form);
+    char word[40];
     int64_t value;
     if (text == NULL) return false;
+    if (number->word != NULL && strcmp(text, number->word) == 0) {
+        *ret_value = 0;
+        return true;
+    }
     if (!number->parse(text, &value)) {
-        yaml_mistake(item, "%s is \"%s\"; give %s", name_item(item).text, yaml_show(text).text,
-                     number->form);
+        yaml_mistake(item, "%s is \"%s\"; give %s%s", name_item(item).text, yaml_show(text).text,
+                     number->form, or_word(number, word));
         return false;
     }
     if (value < min || value > max) {
@@ -320,6 +350,14 @@ int64_t yaml_micros(yaml_item *map, const char *key, int64_t min, int64_t max, i
 int64_t yaml_duration_us(yaml_item *map, const char *key, int64_t min, int64_t max, int64_t absent)
 {
     return number_by_key(map, key, &durations, min, max, absent);
+}
+
+int64_t yaml_duration_or_us(yaml_item *map, const char *key, const char *word, int64_t min,
+                            int64_t max, int64_t absent)
+{
+    struct number number = durations;
+    number.word = word;
+    return number_by_key(map, key, &number, min, max, absent);
 }
 
 int64_t yaml_item_integer(yaml_item *item, int64_t min, int64_t max)

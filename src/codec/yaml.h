@@ -54,6 +54,9 @@ void yaml_copy(yaml_item *map, const char *key, char *ret_text, size_t bytes, co
 int64_t yaml_integer(yaml_item *map, const char *key, int64_t min, int64_t max, int64_t absent);
 int64_t yaml_micros(yaml_item *map, const char *key, int64_t min, int64_t max, int64_t absent);
 int64_t yaml_duration_us(yaml_item *map, const char *key, int64_t min, int64_t max, int64_t absent);
+/* A time or the given word ("never"), which reads as 0. */
+int64_t yaml_duration_or_us(yaml_item *map, const char *key, const char *word, int64_t min,
+                            int64_t max, int64_t absent);
 bool yaml_flag(yaml_item *map, const char *key, bool absent);
 yaml_item *yaml_map(yaml_item *map, const char *key);  /* NULL if absent */
 yaml_item *yaml_list(yaml_item *map, const char *key); /* NULL if absent */

@@ -227,7 +227,7 @@ static void wrong_kinds_are_mistakes(void **state)
         {"k: maybe", "t.yaml:1: \"k\" is \"maybe\"; give true or false", 'f'},
         {"k: 10", "t.yaml:1: \"k\" is \"10\"; give a whole number from 0 to 9", 'i'},
         {"k: 5", "t.yaml:1: \"k\" is \"5\"; give a time like 200ms, 2s, 1.5m or 1h", 'd'},
-        {"k: 10s", "t.yaml:1: \"k\" is \"10s\"; give a time from 0.5s to 9s", 'd'},
+        {"k: 10s", "t.yaml:1: \"k\" is \"10s\"; give a time from 500ms to 9s", 'd'},
         {"k: 0.0000001", "t.yaml:1: \"k\" is \"0.0000001\"; give a number with at most 6 decimals",
          'n'},
         {"k: [1, {a: b}]", "t.yaml:1: an element of \"k\" is a map; give a whole number", 'e'},

@@ -263,9 +263,9 @@ static void test_worker_joins_and_finishes(void **state)
 static void test_worker_sees_only_its_devices(void **state)
 {
     struct fixture *f = *state;
-    const char *const args[] = {"/bin/sh", "-c",
-                                "echo \"$SHOAL_DEVICES $SHOAL_DEVICE_MILLI $CUDA_VISIBLE_DEVICES "
-                                "$ROCR_VISIBLE_DEVICES $ASCEND_RT_VISIBLE_DEVICES.\""};
+    static const char tell[] = "echo \"$SHOAL_DEVICES $SHOAL_DEVICE_MILLI $CUDA_VISIBLE_DEVICES "
+                               "$ROCR_VISIBLE_DEVICES $ASCEND_RT_VISIBLE_DEVICES.\"";
+    const char *const args[] = {"/bin/sh", "-c", tell};
     struct reply_worker worker = shell_worker(args);
     worker.slots = 0;
     worker.device_mask = 1 << 1 | 1 << 3;

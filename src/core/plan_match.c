@@ -32,19 +32,19 @@ void plan_match_init(pool *p)
             list_clear(&p->matched[list][class]);
 }
 
+static void retime(pool *p)
+{
+    heap_set(&p->timers, timer_of_match(p), p->match_due_us);
+}
+
 void match_define(pool *p, const struct pool_event *event)
 {
     p->match_round_us = event->u.matching_defined.round_us;
     p->match_restart_us = event->u.matching_defined.restart_us;
     p->match_due_us = INT64_MAX;
     p->match_rounds = p->match_late = 0;
-    plan_match_retime(p);
+    retime(p);
     for (uint32_t class = 0; class < JOB_CLASS_END; class ++) plan_match_touch(p, class);
-}
-
-void plan_match_retime(pool *p)
-{
-    heap_set(&p->timers, timer_of_match(p), p->match_due_us);
 }
 
 static bool has_any(const pool *p, uint32_t job_class, uint32_t list)
@@ -58,7 +58,7 @@ static void want_round(pool *p, uint32_t job_class)
     if (p->match_due_us <= p->now_us && !p->match_late) { /* others may come with this one */
         p->match_late = 1;
         p->match_due_us = p->now_us + MATCH_SETTLE_US;
-        plan_match_retime(p);
+        retime(p);
     }
     if (p->match_due_us != INT64_MAX) return;
     if (!p->classes[job_class].preemptible) return;
@@ -66,7 +66,7 @@ static void want_round(pool *p, uint32_t job_class)
     p->match_due_us = p->now_us + MATCH_SETTLE_US;
     if (p->match_last_us + p->match_round_us > p->match_due_us)
         p->match_due_us = p->match_last_us + p->match_round_us;
-    plan_match_retime(p);
+    retime(p);
 }
 
 /* The turn of the oldest of its jobs that wait for a device. */
@@ -103,7 +103,7 @@ void plan_match_due(pool *p)
     }
     p->match_late = 0;
     p->match_due_us = INT64_MAX;
-    plan_match_retime(p);
+    retime(p);
 }
 
 static void count_assigned(pool *p, const struct job *j, bool comes)
@@ -207,7 +207,7 @@ void plan_match_rebuild(pool *p)
     for (uint32_t i = 0; i < p->works_end; i++)
         table_insert(&p->work_table, p->works[i].work_id, i);
     rate_rebuild(p);
-    plan_match_retime(p);
+    retime(p);
     for (uint32_t j = 0; j < p->jobs_end; j++)
         if (p->jobs[j].match_listed == MATCH_ASSIGNED) count_assigned(p, &p->jobs[j], true);
 }

@@ -44,7 +44,6 @@ size_t plan_match_bytes(const struct pool_limits *limits);
 void plan_match_init(pool *p);
 void match_define(pool *p, const struct pool_event *event);
 void plan_match_due(pool *p); /* its timer */
-void plan_match_retime(pool *p);
 
 void plan_match_rebuild(pool *p); /* what follows from the rest, after a snapshot was read */
 

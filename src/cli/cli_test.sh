@@ -45,8 +45,8 @@ expect 1 "job.yaml" plan job.yaml
 expect 2 "shoal market import FILE" market export x
 expect 1 "x.csv: cannot open" market import x.csv
 echo "time,zone,price" >x.csv
-expect 1 "x.csv: no column instance_type" market import x.csv
-printf 'time,zone,instance,price\n2020-01-01,z,i,0.5\n2020-01-02,z,i,-1\n' >x.csv
+expect 1 "x.csv: no column instance_type (or instance, type)" market import x.csv
+printf 'time,zone,type,price\n2020-01-01,z,i,0.5\n2020-01-02,z,i,-1\n' >x.csv
 expect 0 "2 rows: 1 prices, 0 said again, 0 about something else, 1 malformed" market import x.csv --out y.csv
 expect 0 'row 3: not a price: "-1"' market import x.csv
 expect 0 '"malformed":1,"faults":[{"row":3,' market import x.csv --json

@@ -217,8 +217,8 @@ static void print_short_plan(const json_t *plan)
                format_clock(clock, clock_wall_us() + took_us),
                format_usd(total, micros_of(row_real(option, "usd")), 4));
     else
-        printf("finish: not known; the job does not say how much work it is "
-               "(elastic.work_per_slot)\n");
+        printf("finish: not known; the job does not say how long it takes "
+               "(elastic.work_per_slot, or work.time)\n");
 }
 
 /* So that the second sending after a lost answer is the same submission. */

@@ -56,7 +56,8 @@ static void print_stall(const json_t *stall, const struct term *term)
     json_t *row, *frame;
     json_array_foreach(culprits, i, row)
     {
-        fprintf(term->stream, "  %s\n", row_text(row, "text"));
+        if (strcmp(row_text(row, "text"), row_text(stall, "text")) != 0) /* said already */
+            fprintf(term->stream, "  %s\n", row_text(row, "text"));
         json_array_foreach(json_object_get(row, "stack"), k, frame)
             print_frame(json_string_value(frame), term);
     }

@@ -12,7 +12,7 @@ enum column { COLUMN_TIME, COLUMN_ZONE, COLUMN_INSTANCE, COLUMN_PRICE, COLUMNS }
 static const char *const heads[COLUMNS][NAMES] = {
     [COLUMN_TIME] = {"t_utc", "timestamp", "time", "date"},
     [COLUMN_ZONE] = {"zone", "zone_or_region", "availability_zone", "region"},
-    [COLUMN_INSTANCE] = {"instance_type", "instance"},
+    [COLUMN_INSTANCE] = {"instance_type", "instance", "type"},
     [COLUMN_PRICE] = {"usd_per_hour", "spot_price", "price"},
 };
 

@@ -256,14 +256,18 @@ static json_t *line_json(const struct view_names *names, const struct quote_line
     return object;
 }
 
-/* Work over speed. The estimate leaves out waiting, losses and the reduction: it is a lower bound.
- */
+/* Work over speed; else the run time that is declared. The estimate leaves out waiting, losses and
+ * the reduction: it is a lower bound. */
 static void set_estimate(json_t *object, const struct quote_option *option,
                          const struct job_spec *spec, bool *failed)
 {
     int64_t work_us = spec == NULL ? 0 : job_spec_work_us(spec);
-    if (work_us == 0 || option->ncu_milli == 0) return;
-    double hours = (double)work_us / 3.6e9 / ((double)option->ncu_milli / 1000);
+    double hours = 0;
+    if (work_us == 0 && spec != NULL && option->reason == REASON_FITS)
+        hours = (double)spec->terms.run_us / 3.6e9;
+    else if (work_us != 0 && option->ncu_milli != 0)
+        hours = (double)work_us / 3.6e9 / ((double)option->ncu_milli / 1000);
+    if (hours <= 0) return;
     json_set_real(object, "hours", hours, failed);
     json_set_real(object, "usd", hours * (double)option->usd_micros_per_hour / 1e6, failed);
 }

@@ -246,6 +246,15 @@ static void a_quote_knows_hours_and_total(void **state)
     row = quote_json(&names, &quote, NULL); /* no job: no hours */
     assert_null(json_object_get(json_array_get(json_object_get(row, "options"), 0), "hours"));
     json_decref(row);
+
+    static struct job_spec timed; /* says nothing of its work, but how long it takes */
+    timed.terms.run_us = INT64_C(5400000000);
+    row = quote_json(&names, &quote, &timed);
+    options = json_object_get(row, "options");
+    assert_true(fabs(json_real_value(json_object_get(json_array_get(options, 0), "hours")) - 1.5) <
+                1e-9);
+    assert_null(json_object_get(json_array_get(options, 1), "hours"));
+    json_decref(row);
 }
 
 /* 6.6598 has no exact double; 17 digits would print 6.6597999999999997. */

@@ -1,6 +1,8 @@
 /* Cost gates: what is bought under a class, a pool and an account, and what is said above them. */
 #include "core/gate.h"
 #include "core/job.h"
+#include "core/plan.h"
+#include "core/plan_match.h"
 #include "core/quota.h"
 #include "core/testing.h"
 
@@ -42,7 +44,8 @@ static void open_pool(struct bench *b)
                                        .models_max = 2,
                                        .pools_max = 2,
                                        .leases_max = 256,
-                                       .terms_max = 64};
+                                       .terms_max = 64,
+                                       .matched_max = 16};
     bench_open(b, &limits);
     bench_model(b, H100, 2500, 80, 1);
     bench_model(b, T4, 200, 16, 1);
@@ -294,6 +297,41 @@ static void nothing_is_ever_above_a_gate(void **state)
     }
 }
 
+/* Two jobs of a kind of work: the older is matched and waits for its device, the younger could buy. What
+ * the gate says is said of the younger. */
+static void a_gate_says_nothing_of_a_matched_job(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b);
+    sell(&b, 1, H100, CAPACITY_ON_DEMAND, 0, 6 * USD);
+    bench_step(&b, (struct pool_event){.kind = POOL_EVENT_RATE_TOLD,
+                                       .u.rate_told = {.work_id = 1,
+                                                       .model = H100,
+                                                       .source = RATE_DECLARED,
+                                                       .rate_micro = 1000000}});
+    bench_terms(&b, 50, (struct job_terms){.work_id = 1});
+    for (uint64_t id = 1; id <= 2; id++)
+        bench_submit(&b, (struct test_job){.id = id,
+                                           .min = 1,
+                                           .max = 1,
+                                           .job_class = JOB_CLASS_P2,
+                                           .kind = JOB_KIND_ELASTIC,
+                                           .terms_id = 50});
+    while (pool_next_wake_us(b.p) <= b.now_us) bench_tick(&b);
+    uint32_t matched = table_find(&b.p->job_table, 1);
+    b.p->jobs[matched].match_market = H100; /* of the first region */
+    plan_match_list(b.p, matched);
+    assert_int_equal(b.p->jobs[matched].match_listed, MATCH_ASSIGNED);
+    b.p->offers[0].stock_count = 1;
+    b.p->class_gates[JOB_CLASS_P2].usd_micros_per_hour_max = 0;
+    b.p->class_gates[JOB_CLASS_P2].refuses = 1;
+    plan_queued(b.p, b.p->jobs[matched].shape, &b.out);
+    assert_int_equal(bench_job_state(&b, 1), JOB_QUEUED);
+    assert_int_equal(bench_job_state(&b, 2), JOB_REFUSED);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_closed_pool_leaves_the_other_open),
         cmocka_unit_test(who_runs_on_beyond_it_is_stopped),
         cmocka_unit_test(a_class_holds_no_more_than_its_reserved_and_burst_share),
+        cmocka_unit_test(a_gate_says_nothing_of_a_matched_job),
         cmocka_unit_test(nothing_is_ever_above_a_gate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -451,7 +451,7 @@ static bool wait_for_gate(pool *p, uint32_t shape, const struct demand *demand,
                           const struct mix *mix, struct pool_output *out)
 {
     const struct shape *s = &p->shapes[shape];
-    uint32_t job = s->queue.head;
+    uint32_t job = demand->job; /* not the first in the queue: that one may be matched */
     struct gate_bound bound;
     if (mix->gated_usd_micros == 0 || !only_gated(p, s, demand, &bound)) return false;
     struct numbers numbers = {.a = bound.needed, .b = bound.left, .c = bound.scope};
@@ -469,22 +469,22 @@ static bool wait_for_gate(pool *p, uint32_t shape, const struct demand *demand,
 
 /* Many accounts ask for the same. Once one of them was told that nothing is to be had, the others
  * need not look before supply improves: if all has been said to them, and they claim nothing. */
-static bool is_plain(const pool *p, const struct shape *s)
+static bool is_plain(const pool *p, const struct shape *s, uint32_t job)
 {
-    const struct job *j = &p->jobs[s->queue.head];
+    const struct job *j = &p->jobs[job];
     return s->devices_min == 1 && j->region_index == SLOT_NONE && j->leases.count == 0;
 }
 
-static bool has_failed(const pool *p, const struct shape *s)
+static bool has_failed(const pool *p, const struct shape *s, uint32_t job)
 {
     return p->failed_hash == s->ask_hash && p->failed_at == p->supply_changes &&
-           p->failed_hash != 0 && is_plain(p, s) &&
-           p->jobs[s->queue.head].wait_reason == REASON_WAIT_CAPACITY;
+           p->failed_hash != 0 && is_plain(p, s, job) &&
+           p->jobs[job].wait_reason == REASON_WAIT_CAPACITY;
 }
 
-static void note_failed(pool *p, const struct shape *s, const struct mix *mix)
+static void note_failed(pool *p, const struct shape *s, uint32_t job, const struct mix *mix)
 {
-    if (!is_plain(p, s) || mix->limited || mix->kept || mix->class_short ||
+    if (!is_plain(p, s, job) || mix->limited || mix->kept || mix->class_short ||
         mix->too_dear_usd_micros != 0 || mix->gated_usd_micros != 0)
         return;
     p->failed_hash = s->ask_hash;
@@ -507,7 +507,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     const struct shape *s = &p->shapes[shape];
     uint32_t job = plan_match_first(p, s);
     ASSERT(job != SLOT_NONE);
-    if (has_failed(p, s)) {
+    if (has_failed(p, s, job)) {
         heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
         return;
     }
@@ -530,7 +530,7 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     }
     if (wait_for_account(p, job, &demand, &mix, account_binds, out)) return;
     if (wait_for_gate(p, shape, &demand, &mix, out)) return;
-    note_failed(p, s, &mix);
+    note_failed(p, s, job, &mix);
     if (mix.limited) {
         MARK(out, NODE_LIMIT);
         p->starved = 1;

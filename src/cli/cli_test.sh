@@ -51,6 +51,8 @@ expect 0 "2 rows: 1 prices, 0 said again, 0 about something else, 1 malformed" m
 expect 0 'row 3: not a price: "-1"' market import x.csv
 expect 0 '"malformed":1,"faults":[{"row":3,' market import x.csv --json
 grep -q '^z,i,spot,2020-01-01T00:00:00Z,0.500000$' y.csv || { echo "FAIL: market import --out"; failed=1; }
+printf 'time,zone,type,price\n2020-01-01,z,i,0.5\n2020-01-02,z,i,0.3\n' >x.csv
+expect 0 "█▁" market import x.csv # the last price is seen
 ln -s y.csv link
 expect 1 "link: not a file, so it is not replaced" market import x.csv --out link
 [ -L link ] || { echo "FAIL: market import --out replaced a link"; failed=1; }

@@ -51,7 +51,7 @@ static const char *trend(char bars[TREND_WIDTH * 3 + 1], const struct series *s)
     int64_t values[TREND_WIDTH], begin = s->points[0].at_us;
     int64_t span = s->points[s->count - 1].at_us - begin;
     for (uint32_t i = 0, at = 0; i < TREND_WIDTH; i++) {
-        int64_t now = begin + span / (TREND_WIDTH - 1) * i;
+        int64_t now = begin + span * i / (TREND_WIDTH - 1);
         while (at + 1 < s->count && s->points[at + 1].at_us <= now) at++;
         values[i] = s->points[at].usd_micros_per_hour;
     }

@@ -77,15 +77,20 @@ static const char *decision_text(const struct pool_decision *d, char text[SENTEN
     return text;
 }
 
-static void print_difference(const struct replay_difference *d)
+static const char *fault_text(enum replay_fault fault)
 {
     static const char *const faults[] = {[REPLAY_OTHER] = "differs from what was recorded",
                                          [REPLAY_NOT_SAID] = "was recorded, and is not said now",
                                          [REPLAY_NOT_RECORDED] =
                                              "is said now, and was not recorded"};
+    return faults[fault];
+}
+
+static void print_difference(const struct replay_difference *d)
+{
     char text[SENTENCE_BYTES];
     printf("event %" PRIu64 ": %s %s\n", d->id >> 16, d->is_entry ? "a ledger entry" : "a decision",
-           faults[d->fault]);
+           fault_text(d->fault));
     if (d->is_entry) return;
     printf("  recorded: %s\n", decision_text(&d->recorded, text));
     printf("  said now: %s\n", decision_text(&d->said, text));
@@ -123,6 +128,30 @@ static json_t *count_json(const struct replay_count *count)
     return json_finish(object, failed);
 }
 
+static json_t *difference_json(const struct replay_difference *d)
+{
+    bool failed = false;
+    char text[SENTENCE_BYTES];
+    json_t *object = json_object();
+    json_set_u64(object, "event", d->id >> 16, &failed);
+    json_set_text(object, "of", d->is_entry ? "entry" : "decision", &failed);
+    json_set_text(object, "text", fault_text(d->fault), &failed);
+    if (!d->is_entry) {
+        json_set_text(object, "recorded", decision_text(&d->recorded, text), &failed);
+        json_set_text(object, "said", decision_text(&d->said, text), &failed);
+    }
+    return json_finish(object, failed);
+}
+
+static json_t *differences_json(const struct replay_result *r)
+{
+    bool failed = false;
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < r->kept; i++)
+        json_append(list, difference_json(&r->kept_differences[i]), &failed);
+    return json_finish(list, failed);
+}
+
 static bool print_json(const struct replay_result *r)
 {
     bool failed = false;
@@ -137,6 +166,7 @@ static bool print_json(const struct replay_result *r)
     json_set_text(object, "digest", digest, &failed);
     json_set(object, "decisions", count_json(&r->decisions), &failed);
     json_set(object, "entries", count_json(&r->entries), &failed);
+    json_set(object, "differences", differences_json(r), &failed); /* the first of them */
     char *text = json_finish_text(object, failed);
     if (text != NULL) puts(text);
     mem_free(text);

@@ -59,6 +59,20 @@ class Restart(Case):
         self.assertEqual(worker, before[1]["leases"][0]["worker"], "the same worker goes on")
         self.assertEqual(self.server.get("/v1/jobs/1")["state"], "running")
         self.assert_replay_is_the_same()
+        self.server.stop()
+        self.assert_replay_tells_a_change()
+
+    def assert_replay_tells_a_change(self):
+        with sqlite3.connect(os.path.join(self.server.data, "journal.db")) as journal:
+            self.assertEqual(journal.execute("UPDATE decisions SET a = a + 1 WHERE id = (SELECT "
+                                             "max(id) FROM decisions)").rowcount, 1)
+        done = subprocess.run([PROGRAM, "replay", "--data", self.server.data, "--json"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        told = json.loads(done.stdout)["differences"]
+        self.assertEqual([(row["of"], row["text"]) for row in told],
+                         [("decision", "differs from what was recorded")])
+        self.assertNotEqual(told[0]["recorded"], "nothing")
 
     def assert_replay_is_the_same(self):
         """Beside the running server: all it has decided and booked, across the kill."""

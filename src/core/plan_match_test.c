@@ -455,6 +455,24 @@ static void hostile_rates_are_refused(void **state)
     assert_string_equal(pool_event_check(&event), "matching: a time below 0 or above ten years");
 }
 
+/* Bytes that a checksum vouches for may still be wrong: a market that is none is not counted in. */
+static void a_snapshot_that_assigns_to_nowhere_is_refused(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_pool(&b, 0, 0);
+    two_works(&b);
+    submit(&b, 1, 11, 1, JOB_CLASS_P2);
+    assert_int_equal(b.p->jobs[0].match_listed, MATCH_WAITING);
+    b.p->jobs[0].match_listed = MATCH_ASSIGNED;
+    size_t bytes = pool_snapshot_write(b.p, NULL, 0);
+    uint8_t *snapshot = malloc(bytes);
+    assert_int_equal(pool_snapshot_write(b.p, snapshot, bytes), bytes);
+    assert_false(pool_snapshot_read(b.p, snapshot, bytes));
+    free(snapshot);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_gang_gets_the_devices_that_come_free_for_it),
         cmocka_unit_test(a_gang_takes_devices_of_one_model),
         cmocka_unit_test(a_rate_of_zero_keeps_off),
+        cmocka_unit_test(a_snapshot_that_assigns_to_nowhere_is_refused),
         cmocka_unit_test(a_work_that_runs_nowhere_is_refused),
         cmocka_unit_test(bought_is_what_the_work_gains_most_from),
         cmocka_unit_test(measured_rates_overrule_declared_ones),

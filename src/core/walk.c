@@ -324,6 +324,23 @@ static void walk_terms(struct walk *w, pool *p, struct terms *t)
     walk_link(w, &t->unused_link, p->terms_end);
 }
 
+static void walk_job_matching(struct walk *w, pool *p, struct job *j)
+{
+    walk_i64(w, &j->attained_us);
+    walk_i64(w, &j->attained_at_us);
+    walk_u32(w, &j->speed);
+    walk_slot(w, &j->rate_market, p->markets_end);
+    walk_i64(w, &j->rate_since_us);
+    walk_u64(w, &j->rate_step);
+    walk_u64(w, &j->match_barred);
+    walk_slot(w, &j->match_market, p->markets_end);
+    walk_u32(w, &j->match_leaves);
+    walk_u32(w, &j->match_listed);
+    bool nowhere = j->match_listed == MATCH_ASSIGNED && j->match_market == SLOT_NONE;
+    if (j->match_listed >= MATCH_LIST_END || nowhere) w->bad = true;
+    walk_link(w, &j->match_link, p->jobs_end);
+}
+
 static void walk_job(struct walk *w, pool *p, struct job *j)
 {
     walk_u64(w, &j->job_id);
@@ -380,18 +397,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->promised_count);
     walk_u32(w, &j->promise_late);
     walk_list(w, &j->promises, p->nodes_end);
-    walk_i64(w, &j->attained_us);
-    walk_i64(w, &j->attained_at_us);
-    walk_u32(w, &j->speed);
-    walk_slot(w, &j->rate_market, p->markets_end);
-    walk_i64(w, &j->rate_since_us);
-    walk_u64(w, &j->rate_step);
-    walk_u64(w, &j->match_barred);
-    walk_slot(w, &j->match_market, p->markets_end);
-    walk_u32(w, &j->match_leaves);
-    walk_u32(w, &j->match_listed);
-    if (j->match_listed >= MATCH_LIST_END) w->bad = true;
-    walk_link(w, &j->match_link, p->jobs_end);
+    walk_job_matching(w, p, j);
     walk_list(w, &j->leases, p->leases_end);
     walk_link(w, &j->queue_link, p->jobs_end);
     walk_link(w, &j->interested_link, p->jobs_end);

@@ -66,7 +66,8 @@ static const struct cli_verb verbs[] = {
      "Tells who holds the job up, when it is stalled or slowed down now: the worker, its node, "
      "and\n"
      "where its program stands. Then what was decided about it and its nodes and why, oldest\n"
-     "first. JOB is the number or the name of the job.",
+     "first; for a job that waits, what would let it start now; and how fast its work runs on\n"
+     "each model, when that is declared or was measured. JOB is the number or the name of the job.",
      "  shoal why 1\n", verb_why},
     {"cancel", "stop a job", "JOB", 1, 1,
      "Stops a job: its workers hand over, leave, and nodes that nobody else needs are let go.",

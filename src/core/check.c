@@ -10,6 +10,7 @@
 #include "core/plan_match.h"
 #include "core/plan_pack.h"
 #include "core/prices.h"
+#include "core/victims.h"
 
 static void check_list(const struct list *list, struct chain chain)
 {
@@ -139,26 +140,45 @@ static void check_node(const pool *p, uint32_t slot)
     if (n->billing) ASSERT(n->settled_us <= p->now_us);
 }
 
-/* What a node has promised to one job, and what that job counts on. */
+/* What a node has promised, in the order of those it was promised to. */
+static void check_promises_of_node(const pool *p, const struct node *n)
+{
+    uint32_t count = 0;
+    uint64_t order = 0;
+    check_list(&n->promises, CHAIN(p->promises, node_link));
+    for (uint32_t at = n->promises.head; at != SLOT_NONE; at = p->promises[at].node_link.next) {
+        const struct promise *promise = &p->promises[at];
+        ASSERT(&p->nodes[promise->node] == n);
+        ASSERT(promise->device_count > 0);
+        ASSERT(p->jobs[promise->job].order > order);
+        order = p->jobs[promise->job].order;
+        count += promise->device_count;
+    }
+    ASSERT(count == n->promised_count);
+    ASSERT(count <= n->device_count);
+    if (count > 0) ASSERT(node_is_usable(n));
+}
+
+/* And what its jobs count on. */
 static void check_promises(const pool *p)
 {
-    uint32_t reservations = 0;
+    uint32_t reservations = 0, used = 0;
+    for (uint32_t n = 0; n < p->nodes_end; n++) check_promises_of_node(p, &p->nodes[n]);
     for (uint32_t slot = 0; slot < p->jobs_end; slot++) {
         const struct job *j = &p->jobs[slot];
         uint32_t promised = 0;
-        check_list(&j->promises, CHAIN(p->nodes, promise_link));
-        for (uint32_t n = j->promises.head; n != SLOT_NONE; n = p->nodes[n].promise_link.next) {
-            ASSERT(p->nodes[n].promise_job == slot);
-            ASSERT(p->nodes[n].promise_count > 0);
-            ASSERT(p->nodes[n].promise_count <= p->nodes[n].device_count);
-            ASSERT(node_is_usable(&p->nodes[n]));
-            promised += p->nodes[n].promise_count;
+        check_list(&j->promises, CHAIN(p->promises, job_link));
+        for (uint32_t at = j->promises.head; at != SLOT_NONE; at = p->promises[at].job_link.next) {
+            ASSERT(p->promises[at].job == slot);
+            promised += p->promises[at].device_count;
         }
+        used += j->promises.count;
         ASSERT(promised == j->promised_count);
         if (j->promised_count > 0) ASSERT(job_is_live(j));
         if (j->preempted_by != 0) ASSERT(job_is_bound(j));
         reservations += j->promise_until_us != 0;
     }
+    ASSERT(used + p->promises_free.count == p->promises_end);
     ASSERT(reservations == p->reservation_count);
 }
 
@@ -175,7 +195,7 @@ static void check_uses(const pool *p)
     }
     for (uint32_t n = 0; n < p->nodes_end; n++) {
         if (node_is_usable(&p->nodes[n])) devices -= p->nodes[n].device_count;
-        promised -= p->nodes[n].promise_count;
+        promised -= p->nodes[n].promised_count;
     }
     for (uint32_t l = 0; l < p->leases_end; l++)
         if (lease_holds(&p->leases[l])) held -= part_devices(&p->leases[l]);
@@ -194,16 +214,16 @@ static void check_victims(const pool *p)
         check_list(&market->victims_promised, CHAIN(p->nodes, victim_link));
         listed += market->victims.count + market->victims_promised.count;
         for (uint32_t n = market->victims.head; n != SLOT_NONE; n = p->nodes[n].victim_link.next)
-            ASSERT(p->nodes[n].promise_count == 0);
+            ASSERT(p->nodes[n].promised_count < p->nodes[n].device_count);
         for (uint32_t n = market->victims_promised.head; n != SLOT_NONE;
              n = p->nodes[n].victim_link.next)
-            ASSERT(p->jobs[p->nodes[n].promise_job].order <= p->promise_order_max);
+            ASSERT(p->jobs[p->promises[p->nodes[n].promises.tail].job].order <=
+                   p->promise_order_max);
     }
     for (uint32_t n = 0; n < p->nodes_end; n++) {
         uint32_t count = 0;
         for (uint32_t l = p->nodes[n].leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
-            count += lease_holds(&p->leases[l]) && p->leases[l].device_milli > 0 &&
-                     p->jobs[p->leases[l].job].job_class != JOB_CLASS_P0;
+            count += victims_counts(p, &p->leases[l]) ? 1 : 0;
         ASSERT(count == p->nodes[n].victim_count);
         with_victims += count > 0;
     }

@@ -1,7 +1,6 @@
 #include "core/class.h"
 #include "core/assert.h"
 #include "core/lease.h"
-#include "core/victims.h"
 
 #define WHOLE_PPM UINT32_C(1000000)
 
@@ -130,7 +129,6 @@ void class_hold(pool *p, uint32_t lease, bool holds)
     uint64_t *held = &use->held_count[p->jobs[l->job].job_class];
     ASSERT(holds || *held >= l->device_count);
     *held += holds ? l->device_count : -(uint64_t)l->device_count;
-    victims_hold(p, lease, holds);
 }
 
 void class_promise(pool *p, uint32_t job, uint32_t node, uint32_t device_count, bool more)

@@ -30,7 +30,7 @@ static bool would_start(const struct question *q, struct wish *ret_wish)
     struct mix mix;
     demand.job = q->job;
     demand.order = j->order;
-    (void)demand_limit(q->p, &demand, q->job);
+    demand_limit(q->p, &demand, q->job);
     if (plan_best_region(q->p, s, &demand, SLOT_NONE, /* stays */ false, &mix)) {
         *ret_wish = (struct wish){.region = q->p->regions[mix.region_index].region,
                                   .device_count = mix.device_count,

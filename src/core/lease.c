@@ -11,6 +11,7 @@
 #include "core/plan_pack.h"
 #include "core/promise.h"
 #include "core/quota.h"
+#include "core/victims.h"
 
 bool lease_can_make(const pool *p)
 {
@@ -26,7 +27,7 @@ uint32_t lease_room(const pool *p)
 static uint32_t device_for(const pool *p, uint32_t node, const struct job_terms *terms)
 {
     const struct node *n = &p->nodes[node];
-    uint32_t packed = n->promise_count == 0 ? packing_device(p, node, terms) : SLOT_NONE;
+    uint32_t packed = n->promised_count == 0 ? packing_device(p, node, terms) : SLOT_NONE;
     if (packed != SLOT_NONE && part_takes(p, n, packed, terms)) return packed;
     uint32_t opened = part_device(p, node, terms);
     return opened != SLOT_NONE ? opened : part_new_index(p, node);
@@ -102,11 +103,10 @@ uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
     place(p, slot, terms_of(p, &p->shapes[p->jobs[job].shape]));
     list_append(&n->leases, CHAIN(p->leases, node_link), slot);
     list_append(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
-    p->leases[slot].backfill = n->promise_count > 0 && n->promise_job != job &&
-                               p->jobs[n->promise_job].order < p->jobs[job].order &&
-                               n->promise_count > n->devices_free;
+    p->leases[slot].backfill = promise_is_ahead(p, n, p->jobs[job].order);
     promise_taken(p, job, node, part_devices(&p->leases[slot]));
     class_hold(p, slot, true);
+    if (victims_counts(p, &p->leases[slot])) victims_count(p, slot, true);
     quota_take(p, slot);
     node_list_idle(p, node);
     node_retime(p, node);
@@ -157,9 +157,10 @@ void lease_retime(pool *p, uint32_t slot)
 static void set_state(pool *p, uint32_t slot, uint32_t state)
 {
     struct lease *l = &p->leases[slot];
-    bool held = lease_holds(l);
+    bool held = lease_holds(l), counted = victims_counts(p, l);
     l->state = state;
     if (held && !lease_holds(l)) class_hold(p, slot, false);
+    if (counted != victims_counts(p, l)) victims_count(p, slot, !counted);
 }
 
 void lease_stop(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us)

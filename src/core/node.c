@@ -39,6 +39,7 @@ static uint32_t make(pool *p, uint64_t node_key, uint32_t state)
                                    .boot_since_us = p->now_us,
                                    .ask_us = p->now_us};
     list_clear(&p->nodes[slot].leases);
+    list_clear(&p->nodes[slot].promises);
     table_insert(&p->node_table, node_key, slot);
     p->node_count++;
     return slot;
@@ -256,7 +257,7 @@ void node_drain(pool *p, uint32_t slot, uint32_t reason, int64_t deadline_us,
         decision.c = numbers.c;
         act_decision(p, out, decision);
         class_node(p, slot, false);
-        promise_break(p, slot);
+        promise_break_all(p, slot);
         n->state = NODE_DRAINING;
         n->drain_reason = reason;
     }
@@ -276,7 +277,7 @@ static void begin_release(pool *p, uint32_t slot, uint32_t reason, struct pool_o
     ledger_settle(p, slot, out);
     if (node_is_usable(n)) {
         class_node(p, slot, false);
-        promise_break(p, slot);
+        promise_break_all(p, slot);
     }
     n->state = NODE_RELEASING;
     if (n->drain_reason == REASON_NONE) n->drain_reason = reason;

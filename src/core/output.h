@@ -69,7 +69,7 @@ enum decision_kind {
     X(LIMIT_JOBS, "the queue holds its limit of #a jobs; wait for one to end or raise jobs_max")   \
     X(BAD_REQUEST, "the request contradicts itself (devices min #a, max #b)")                      \
     X(WAIT_CAPACITY, "waits: #a of #b devices are up, the offers that fit are out of stock")       \
-    X(WAIT_BUDGET, "waits: one more node costs $a/h and $b/h of the budget is left")               \
+    X(WAIT_BUDGET, "waits: what it lacks costs $a/h and $b/h of the budget is left")               \
     X(WAIT_TURN, "waits: #a jobs of a higher class or greater age come first")                     \
     X(CHEAPEST, "cheapest offer that fits: $a/h for ~c NCU[ within $b/h left]")                    \
     X(FALLBACK, "spot is gone or above the threshold: takes guaranteed capacity at $a/h")          \
@@ -181,7 +181,11 @@ enum decision_kind {
       "waits: its class holds ~a of at most ~b NCU, its reserved and burst share "                 \
       "of its pools, too much for #c more devices; starts when others of it end")                  \
     X(RATES_ZERO, "its work.rates are 0 on every model that it may use, so nothing can run it; "   \
-                  "give one, or allow other models")
+                  "give one, or allow other models")                                               \
+    X(WAIT_LIMIT, "waits: the pool has reached its limit of #a nodes and #b leases at once; "      \
+                  "starts when one ends or nodes_max or leases_max is raised")                     \
+    X(WAIT_PRICE, "waits: what fits and is in stock costs %a of its on-demand price, the "         \
+                  "threshold is %b; starts when the price falls or the threshold is raised")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -35,7 +35,8 @@ static uint32_t enough_for(uint32_t have, uint64_t used, uint32_t each)
     return used >= have ? 0 : (uint32_t)((have - used) / each);
 }
 
-static uint32_t host_gives(const pool *p, const struct node *n, const struct job_terms *terms)
+uint32_t part_host_gives(const pool *p, const struct node *n, const struct job_terms *terms,
+                         const struct part_use *gone)
 {
     uint64_t cpu_milli = 0, memory_mib = 0;
     if (terms->host_cpu_milli == 0 && terms->host_memory_mib == 0) return UINT32_MAX;
@@ -43,6 +44,8 @@ static uint32_t host_gives(const pool *p, const struct node *n, const struct job
         cpu_milli += p->leases[l].host_cpu_milli;
         memory_mib += p->leases[l].host_memory_mib;
     }
+    cpu_milli -= gone->cpu_milli;
+    memory_mib -= gone->memory_mib;
     return smaller(enough_for(n->host_cpu_milli, cpu_milli, terms->host_cpu_milli),
                    enough_for(n->host_memory_mib, memory_mib, terms->host_memory_mib));
 }
@@ -161,7 +164,7 @@ uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms
 uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms)
 {
     const struct node *n = &p->nodes[node];
-    uint32_t host = host_gives(p, n, terms);
+    uint32_t host = part_host_gives(p, n, terms, &(struct part_use){0});
     if (!part_is_share(terms)) return smaller(n->devices_free, host);
     if (host == 0 || n->leases.count >= NODE_LEASES_MAX) return 0;
     if (terms->host_only) return 1;
@@ -234,4 +237,15 @@ uint32_t part_free_milli(const pool *p, const struct node *n)
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
         milli -= part_of_lease(&p->leases[l]);
     return milli;
+}
+
+bool part_closes(const pool *p, const struct node *n, uint32_t lease)
+{
+    uint32_t index = p->leases[lease].device_index, first = SLOT_NONE;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        if (p->leases[l].device_index != index) continue;
+        if (p->leases[l].state != LEASE_STOPPING) return false;
+        if (first == SLOT_NONE) first = l;
+    }
+    return first == lease;
 }

@@ -51,6 +51,14 @@ uint32_t part_mig_start(const pool *p, const struct node *n, uint32_t device_ind
  * one of them, in places that do not do. */
 enum mig_answer part_mig_ask(const pool *p, const struct job_terms *terms, uint64_t models,
                              uint32_t region);
+/* The lease is the first of the shares of its device, and all of them are on their way out. */
+bool part_closes(const pool *p, const struct node *n, uint32_t lease);
+/* Devices that the node's host still feeds, once leases with so much of it are gone. */
+struct part_use {
+    uint64_t cpu_milli, memory_mib;
+};
+uint32_t part_host_gives(const pool *p, const struct node *n, const struct job_terms *terms,
+                         const struct part_use *gone);
 /* Of a device with so much memory, what a share gets. */
 uint32_t part_memory_mib(const struct job_terms *terms, uint32_t device_memory_mib);
 /* Devices (shares) that this node can give to one job now; of an offer: an empty node of it. */

@@ -4,6 +4,7 @@
  *            plan_order.c  shapes and their queues: jobs that ask for the same are judged once
  *            plan_admit.c  yes or no at the door, with what would make it possible
  *            plan_place.c  which region a job starts in; devices taken there
+ *            plan_wait.c   why a job waits
  *            plan_buy.c    the supply of a region in the order in which it is taken
  *            plan_pack.c   which of the pool's own nodes takes a worker
  *            plan_claim.c  stock kept for gangs of higher classes
@@ -59,14 +60,12 @@ struct verdict plan_judge(const pool *p, const struct shape *shape, const struct
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out);
 struct demand;
 struct mix;
-/* What a queued job asks for now. True: dollars of its account, not its own budget, bind it. */
-bool plan_demand(const pool *p, uint32_t job, struct demand *ret_demand);
+/* What a queued job asks for now. */
+void plan_demand(const pool *p, uint32_t job, struct demand *ret_demand);
 /* mix: what it takes there, NULL = devices of lower classes. */
 void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *mix,
                struct pool_output *out);
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out);
-void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
-               struct pool_output *out);
 
 /* The best region that reaches the gang's minimum, `home` if that does and no other is clearly
  * cheaper. In ret_best: what it could take there; without any, what was too dear. */
@@ -74,6 +73,17 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
                       uint32_t home, bool stays, struct mix *ret_best);
 
 bool plan_leaves_region(const pool *p, uint32_t job); /* all is lost, and another is better now */
+
+/* plan_wait.c */
+void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
+               struct pool_output *out);
+bool plan_works_still(const pool *p, const struct job *j); /* where it is, a worker of it is too */
+/* A bound job could use more and gets none: what is in the way. */
+void plan_say_short(pool *p, uint32_t job, struct pool_output *out);
+/* The same of a queued job, which cannot start. True: stock alone is missing. */
+bool plan_say_waits(pool *p, uint32_t job, struct pool_output *out);
+/* Its class starts at once or not at all: true, and refused, if a cost gate alone keeps it from it. */
+bool plan_refuse_gated(pool *p, uint32_t job, struct pool_output *out);
 
 /* plan_claim.c */
 void plan_claim(pool *p, uint32_t job);      /* short of its gang for want of stock */

@@ -72,27 +72,30 @@ static uint32_t devices_within(const pool *p, const struct demand *demand)
     return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
-bool demand_limit(const pool *p, struct demand *demand, uint32_t job)
+void demand_limit(const pool *p, struct demand *demand, uint32_t job)
 {
     demand->rates = rate_row(p, demand->terms->work_id);
     if (demand->rates != NULL)
         demand->compat_mask &= ~rate_never(p, demand->rates, demand->compat_mask);
-    demand->bought_left_usd_micros = gate_left(p, job);
-    demand->gate_pools = p->shapes[p->jobs[job].shape].pool_mask;
-    demand->class_left_milli = class_left_milli(p, &p->shapes[p->jobs[job].shape]);
-    if (!p->accounts_defined) return false;
+    if (!(demand->lifted & OBSTACLE_GATE)) {
+        demand->bought_left_usd_micros = gate_left(p, job);
+        demand->gate_pools = p->shapes[p->jobs[job].shape].pool_mask;
+    }
+    if (!(demand->lifted & OBSTACLE_CLASS))
+        demand->class_left_milli = class_left_milli(p, &p->shapes[p->jobs[job].shape]);
+    if (!p->accounts_defined) return;
     struct allowance left = quota_allowance(p, job);
-    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+    for (uint32_t kind = 0; kind < QUOTA_KINDS && !(demand->lifted & OBSTACLE_QUOTA); kind++)
         demand->quota_left_milli[kind] = left.ncu_milli[kind];
-    demand->workers_left = left.workers;
+    if (!(demand->lifted & OBSTACLE_WORKERS)) demand->workers_left = left.workers;
     uint32_t devices = devices_within(p, demand);
     if (devices < demand->devices_left) {
         demand->devices_left = devices;
         demand->quota_short = 1;
     }
-    if (left.usd_micros_per_hour >= demand->budget_left_usd_micros) return false;
-    demand->budget_left_usd_micros = left.usd_micros_per_hour;
-    return true;
+    if (demand->lifted & OBSTACLE_DOLLARS) return;
+    if (left.usd_micros_per_hour < demand->budget_left_usd_micros)
+        demand->budget_left_usd_micros = left.usd_micros_per_hour;
 }
 
 bool demand_free_of_gates(const pool *p, struct demand *demand)
@@ -159,10 +162,11 @@ static void begin(struct supply *s, const pool *p, const struct demand *demand,
     s->nodes_left =
         p->config.limits.nodes_max > p->node_count ? p->config.limits.nodes_max - p->node_count : 0;
     s->leases_left = lease_room(p);
-    s->leases_left = smaller(s->leases_left, demand->workers_left);
-    if (demand->ever) s->nodes_left = s->leases_left = UINT32_MAX;
+    if (demand->ever || (demand->lifted & OBSTACLE_LIMIT))
+        s->nodes_left = s->leases_left = UINT32_MAX;
+    if (!demand->ever) s->leases_left = smaller(s->leases_left, demand->workers_left);
     s->too_dear_usd_micros = 0;
-    s->kept = s->seen_count = 0;
+    s->met = s->hot_ppm = s->seen_count = 0;
     struct packing_ask ask = packing_ask_of(s, 0);
     uint32_t wanted = s->sharing ? 1 : demand->devices_left;
     s->packed_count = s->buying ? 0 : smaller(packing_most(p, &ask), wanted);
@@ -229,11 +233,23 @@ static uint32_t pop_market(struct supply *s, uint32_t model)
     return offer;
 }
 
-static bool is_allowed(const struct supply *s, const struct offer *o)
+static bool is_wanted(const struct supply *s, const struct offer *o)
 {
     if (s->left.only_offer != SLOT_NONE && o != &s->p->offers[s->left.only_offer]) return false;
-    if (s->left.capacity_mask != 0 && (s->left.capacity_mask >> o->capacity & 1) == 0) return false;
-    return s->left.ever || !offer_is_above(o, s->left.threshold_ppm);
+    return s->left.capacity_mask == 0 || (s->left.capacity_mask >> o->capacity & 1) != 0;
+}
+
+static bool is_allowed(const struct supply *s, const struct offer *o)
+{
+    return is_wanted(s, o) && (s->left.ever || !offer_is_above(o, s->left.threshold_ppm));
+}
+
+/* Not allowed for its price alone. */
+static void note_hot(struct supply *s, const struct offer *o)
+{
+    if (!is_wanted(s, o)) return;
+    s->met |= OBSTACLE_PRICE;
+    if (s->hot_ppm == 0 || o->share_ppm < s->hot_ppm) s->hot_ppm = o->share_ppm;
 }
 
 /* The lower of two prices, 0 = none yet. */
@@ -246,6 +262,7 @@ static bool fits_budget(struct supply *s, int64_t usd_micros)
 {
     if (usd_micros <= s->left.budget_left_usd_micros) return true;
     s->too_dear_usd_micros = lower(s->too_dear_usd_micros, usd_micros);
+    s->met |= OBSTACLE_BUDGET | OBSTACLE_DOLLARS;
     return false;
 }
 
@@ -259,13 +276,18 @@ static int64_t bought_left(const struct supply *s, const struct offer *o)
     return s->pool_left_usd_micros[index];
 }
 
+static void note_gated(struct supply *s, const struct offer *o, int64_t usd_micros)
+{
+    s->met |= OBSTACLE_GATE;
+    if (s->gated_usd_micros != 0 && usd_micros >= s->gated_usd_micros) return;
+    s->gated_usd_micros = usd_micros;
+    s->gated_model = o->model;
+}
+
 static bool fits_gates(struct supply *s, const struct offer *o, int64_t usd_micros)
 {
     if (usd_micros <= bought_left(s, o)) return true;
-    if (s->gated_usd_micros == 0 || usd_micros < s->gated_usd_micros) {
-        s->gated_usd_micros = usd_micros;
-        s->gated_model = o->model;
-    }
+    note_gated(s, o, usd_micros);
     return false;
 }
 
@@ -285,6 +307,7 @@ static uint32_t within_quota(struct supply *s, uint32_t model, uint32_t wanted)
     int64_t each = quota_ncu_milli(s->p, model);
     if (left == INT64_MAX || each == 0 || left / each >= wanted) return wanted;
     s->left.quota_short = 1;
+    s->met |= OBSTACLE_QUOTA;
     return (uint32_t)(left / each);
 }
 
@@ -302,7 +325,7 @@ static uint32_t within_class(struct supply *s, const struct offer *o, bool is_id
     if (!is_idle && gate_is_bought(o)) return wanted;
     uint64_t each = (uint64_t)s->p->models[o->model].ncu_milli * milli_of(s, o) / 1000;
     if (each == 0 || s->left.class_left_milli / each >= wanted) return wanted;
-    s->left.class_short = 1;
+    s->met |= OBSTACLE_CLASS;
     return (uint32_t)(s->left.class_left_milli / each);
 }
 
@@ -431,6 +454,8 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
             if (is_walked(s, &s->p->offers[s->offer]))
                 s->node = s->sharing ? s->p->offers[s->offer].shared_nodes.head
                                      : s->p->offers[s->offer].idle_nodes.head;
+            else
+                note_hot(s, &s->p->offers[s->offer]);
         }
         uint32_t node = s->node;
         const struct node *n = &s->p->nodes[node];
@@ -470,8 +495,11 @@ static int64_t partial_key(const struct supply *s, uint32_t offer)
     return usd_micros * 1000000 / (worth_of(s, o->model) * used);
 }
 
+enum { STOCK_PLENTY = 1000000 };
+
 static uint32_t stock_of(const struct supply *s, const struct offer *o)
 {
+    if (s->left.lifted & OBSTACLE_STOCK) return STOCK_PLENTY;
     return s->left.ever ? o->reach_count : offer_stock(s->p, o);
 }
 
@@ -492,12 +520,15 @@ static struct pick pick_offer(struct supply *s, uint32_t offer)
     pick.node_count = within_class(s, o, /* is_idle */ false, pick.node_count * gives) / gives;
     int64_t bought = bought_left(s, o);
     if (o->usd_micros_per_hour > 0 && bought != INT64_MAX &&
-        bought / o->usd_micros_per_hour < pick.node_count)
+        bought / o->usd_micros_per_hour < pick.node_count) {
         pick.node_count = (uint32_t)(bought / o->usd_micros_per_hour);
+        note_gated(s, o, o->usd_micros_per_hour);
+    }
     if (o->usd_micros_per_hour > 0 && s->left.budget_left_usd_micros != INT64_MAX) {
         int64_t affordable = s->left.budget_left_usd_micros / o->usd_micros_per_hour;
         if (affordable < pick.node_count) {
             pick.node_count = (uint32_t)affordable;
+            s->met |= OBSTACLE_BUDGET | OBSTACLE_DOLLARS;
             s->too_dear_usd_micros = lower(s->too_dear_usd_micros, o->usd_micros_per_hour);
         }
     }
@@ -506,7 +537,8 @@ static struct pick pick_offer(struct supply *s, uint32_t offer)
 
 static bool is_kept(const struct supply *s, const struct offer *o)
 {
-    return !s->left.ever && plan_is_kept(s->p, s->left.job_class, o);
+    return !s->left.ever && !(s->left.lifted & OBSTACLE_KEPT) &&
+           plan_is_kept(s->p, s->left.job_class, o);
 }
 
 /* Of a node that is bought the job uses all it still wants, or it is not for this job. */
@@ -518,11 +550,15 @@ static bool fits_quota(struct supply *s, const struct offer *o)
 
 static bool is_offered(struct supply *s, const struct offer *o)
 {
-    bool fits = is_allowed(s, o) && stock_of(s, o) > 0 &&
-                offer_gives(s, o) >= s->left.node_devices_min && fits_quota(s, o) &&
-                fits_budget(s, o->usd_micros_per_hour) && fits_gates(s, o, o->usd_micros_per_hour);
-    if (!fits || !is_kept(s, o)) return fits;
-    s->kept = 1;
+    if (stock_of(s, o) == 0 || offer_gives(s, o) < s->left.node_devices_min) return false;
+    if (!is_allowed(s, o)) {
+        note_hot(s, o);
+        return false;
+    }
+    if (!fits_quota(s, o) || !fits_budget(s, o->usd_micros_per_hour)) return false;
+    if (!fits_gates(s, o, o->usd_micros_per_hour)) return false;
+    if (!is_kept(s, o)) return true;
+    s->met |= OBSTACLE_KEPT;
     return false;
 }
 
@@ -632,10 +668,10 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     ret_mix->too_dear_usd_micros = supply.too_dear_usd_micros;
     ret_mix->gated_usd_micros = supply.gated_usd_micros;
     ret_mix->gated_model = supply.gated_model;
-    ret_mix->kept = supply.kept;
-    ret_mix->quota_short = supply.left.quota_short;
-    ret_mix->class_short = supply.left.class_short;
     ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
+    ret_mix->hot_ppm = supply.hot_ppm;
+    ret_mix->met = supply.met;
+    if (ret_mix->limited) ret_mix->met |= OBSTACLE_LIMIT | OBSTACLE_WORKERS;
 }
 
 /* What the job's least costs on nodes of this offer alone, with its risk; -1 = it does not give that
@@ -718,11 +754,14 @@ void supply_best(const pool *p, const struct demand *demand, uint32_t region_ind
     supply_mix(p, demand, region_index, SUPPLY_BY_NCU, ret_mix);
     if (ret_mix->device_count >= devices_min) return;
     struct mix by_device;
+    uint32_t met = ret_mix->met;
     supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &by_device);
     if (by_device.device_count > ret_mix->device_count) *ret_mix = by_device;
+    ret_mix->met = met | by_device.met;
     if (ret_mix->device_count >= devices_min) return;
     if (supply_alone(p, demand, region_index, devices_min, &by_device)) *ret_mix = by_device;
     if (ret_mix->device_count >= devices_min || !ret_mix->limited) return;
+    if (demand->lifted & OBSTACLE_LIMIT) return;
     /* Cheap small nodes used up the room: only those so large that the room suffices. */
     struct demand large = *demand;
     uint32_t room = lease_room(p);

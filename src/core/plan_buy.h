@@ -19,6 +19,22 @@
 
 enum supply_order { SUPPLY_BY_NCU, SUPPLY_BY_DEVICE };
 
+/* What can keep a job from devices, one bit each. */
+enum obstacle {
+    OBSTACLE_NONE = 0,
+    OBSTACLE_WORKERS = 1U << 0, /* limits of its accounts: workers, */
+    OBSTACLE_QUOTA = 1U << 1,   /* NCU; */
+    OBSTACLE_CLASS = 1U << 2,   /* reserved and burst share of its class */
+    OBSTACLE_DOLLARS = 1U << 3, /* of its accounts: an hour, a day, a month */
+    OBSTACLE_GATE = 1U << 4,    /* cost gates */
+    OBSTACLE_BUDGET = 1U << 5,  /* its own budget */
+    OBSTACLE_PRICE = 1U << 6,   /* its threshold */
+    OBSTACLE_LIMIT = 1U << 7,   /* nodes_max, leases_max */
+    OBSTACLE_KEPT = 1U << 8,    /* stock kept for gangs of higher classes */
+    OBSTACLE_STOCK = 1U << 9,   /* there is no more */
+    OBSTACLES_ALL = (1U << 10) - 1
+};
+
 struct demand {
     const struct job_terms *terms;
     uint64_t compat_mask; /* models */
@@ -42,7 +58,7 @@ struct demand {
     const struct rate *rates; /* what its work makes of a model (rate.h); NULL = its NCU */
     uint32_t workers_left;
     uint32_t quota_short; /* less is wanted than asked for, for want of quota */
-    uint32_t class_short; /* of its class's reserved and burst share */
+    uint32_t lifted;      /* obstacles taken as if they were not there (plan_wait.c) */
 };
 
 struct pick {
@@ -61,14 +77,15 @@ struct supply {
     uint32_t region_index, order;
     uint32_t sharing; /* nodes with room on opened devices come before idle ones */
     uint32_t buying, offer, node, partial; /* partial: a node with devices to spare, kept in mind */
-    uint32_t kept;                    /* stock that fits was left to a gang of a higher class */
-    uint32_t nodes_left, leases_left; /* of the pool's limits */
-    int64_t too_dear_usd_micros;      /* cheapest node that did not fit the budget; 0 = none */
-    uint32_t packed_count;            /* devices of one node that packing is asked for; 0 = done */
+    uint32_t nodes_left, leases_left;      /* of the pool's limits */
+    int64_t too_dear_usd_micros;           /* cheapest node that did not fit the budget; 0 = none */
+    uint32_t packed_count; /* devices of one node that packing is asked for; 0 = done */
     uint32_t seen_count, seen[SUPPLY_PACKED_MAX]; /* packed nodes that were picked */
     int64_t gated_usd_micros;                     /* cheapest that a cost gate kept out; 0 = none */
     uint32_t gated_model;                         /* and its model */
     int64_t pool_left_usd_micros[POOLS_MAX];      /* per hour, of the pools in left.gate_pools */
+    uint32_t met;                                 /* obstacles met on the way */
+    uint32_t hot_ppm; /* least price above the threshold, as a share of on-demand; 0 = none */
     uint32_t heads[MODELS_MAX];
 };
 
@@ -82,9 +99,7 @@ struct mix {
     uint32_t node_devices_min; /* smaller nodes were left out, or room would have run out */
     uint32_t only_offer;       /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t limited;          /* nodes_max or leases_max cut it short */
-    uint32_t kept;             /* stock that fits was left to a gang of a higher class */
-    uint32_t quota_short;      /* quota, not stock, cut it short */
-    uint32_t class_short;      /* the share of its class did */
+    uint32_t met, hot_ppm;     /* as in supply */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */
@@ -96,8 +111,8 @@ struct mix {
     struct mix_line lines[SUPPLY_LINES_MAX];
 };
 
-/* What the account of its job leaves of it. True: dollars of the account, not the job's, bind it. */
-bool demand_limit(const pool *p, struct demand *demand, uint32_t job);
+/* What the limits of its account, its class and its gates leave of it. */
+void demand_limit(const pool *p, struct demand *demand, uint32_t job);
 /* Devices that others hold are taken only where no gate has a say: with one, of owned and reserved
  * capacity. False: nothing is left of the demand then. */
 bool demand_free_of_gates(const pool *p, struct demand *demand);

@@ -9,6 +9,7 @@
 #include "core/plan.h"
 #include "core/plan_preempt.h"
 #include "core/promise.h"
+#include "core/victims.h"
 
 void plan_evict(pool *p, uint32_t job, uint32_t lease, uint32_t for_job, uint64_t cost)
 {
@@ -56,12 +57,18 @@ bool plan_preempted(pool *p, uint32_t job, struct pool_output *out)
     return true;
 }
 
-/* Its own devices on a place that the preemptor may use become the preemptor's, up to its need. */
-static uint32_t promise_leased(pool *p, uint32_t job, uint32_t lease, uint32_t left)
+/* Devices of a node become the preemptor's, and with the first of them those that are free there: it
+ * takes all of them at once. */
+static uint32_t promise_at(pool *p, const struct demand *demand, uint32_t node, uint32_t count,
+                           uint32_t left)
 {
-    const struct lease *l = &p->leases[lease];
-    uint32_t count = l->device_count < left ? l->device_count : left;
-    return promise_make(p, job, l->node, count) ? left - count : left;
+    uint32_t before = p->jobs[demand->job].promises.count;
+    uint32_t free_count = promise_free(p, demand, &p->nodes[node]);
+    uint32_t made = promise_make(p, demand->job, node, count < left ? count : left);
+    if (p->jobs[demand->job].promises.count > before && free_count > 0 && made < left)
+        made +=
+            promise_make(p, demand->job, node, free_count < left - made ? free_count : left - made);
+    return made;
 }
 
 static void move(pool *p, const struct victim *v, uint32_t for_job, struct pool_output *out)
@@ -81,25 +88,66 @@ static void move(pool *p, const struct victim *v, uint32_t for_job, struct pool_
     job_touch(p, v->job);
 }
 
+static uint32_t promise_leased(pool *p, const struct demand *demand, uint32_t lease, uint32_t left)
+{
+    return promise_at(p, demand, p->leases[lease].node, p->leases[lease].device_count, left);
+}
+
+enum { COMING_MAX = 64 };
+
+/* Nodes with devices on their way out, the lowest from `from` on: the order of the walk decides nothing. */
+static uint32_t coming_nodes(const pool *p, const struct demand *demand,
+                             const struct preemption *plan, uint32_t from,
+                             uint32_t nodes[COMING_MAX])
+{
+    struct victim_walk walk =
+        victims_walk(p, plan->region_index, demand->compat_mask, demand->order, demand->job);
+    uint32_t node, count = 0;
+    while (victims_next(&walk, &node)) {
+        if (node < from || (count == COMING_MAX && node > nodes[count - 1])) continue;
+        if (preempt_coming(p, demand, plan->region_index, plan->need, node) == 0) continue;
+        if (count == COMING_MAX) count--;
+        uint32_t at = count++;
+        for (; at > 0 && nodes[at - 1] > node; at--) nodes[at] = nodes[at - 1];
+        nodes[at] = node;
+    }
+    return count;
+}
+
+/* What comes free by itself; the number of devices that it leaves to be freed. */
+static uint32_t promise_coming(pool *p, const struct demand *demand, const struct preemption *plan)
+{
+    uint32_t nodes[COMING_MAX], count, from = 0, left = demand->devices_left;
+    do {
+        count = coming_nodes(p, demand, plan, from, nodes);
+        for (uint32_t i = 0; i < count && left > 0; i++) {
+            from = nodes[i] + 1;
+            uint32_t coming = preempt_coming(p, demand, plan->region_index, plan->need, nodes[i]);
+            left -= promise_at(p, demand, nodes[i], coming, left);
+        }
+    } while (count == COMING_MAX && left > 0);
+    return left;
+}
+
 static void promise_freed(pool *p, uint32_t job, const struct demand *demand,
                           const struct preemption *plan)
 {
-    uint32_t left = plan->need;
     if (plan->node != SLOT_NONE) {
-        (void)promise_make(p, job, plan->node, left);
+        (void)promise_make(p, job, plan->node, demand->devices_left);
         return;
     }
+    uint32_t left = promise_coming(p, demand, plan);
     for (uint32_t i = 0; i < plan->victim_count && left > 0; i++) {
         const struct victim *v = &plan->victims[i];
         if (v->lease != SLOT_NONE) {
-            left = promise_leased(p, job, v->lease, left);
+            left -= promise_leased(p, demand, v->lease, left);
             continue;
         }
         for (uint32_t l = p->jobs[v->job].leases.head; l != SLOT_NONE && left > 0;
              l = p->leases[l].job_link.next)
             if (lease_holds(&p->leases[l]) &&
                 preempt_is_place(p, demand, plan->region_index, plan->need, p->leases[l].node))
-                left = promise_leased(p, job, l, left);
+                left -= promise_leased(p, demand, l, left);
     }
 }
 
@@ -108,14 +156,15 @@ void plan_preempt(pool *p, uint32_t job, const struct demand *demand, const stru
 {
     uint64_t moves = 0;
     for (uint32_t i = 0; i < plan->victim_count; i++) moves += plan->victims[i].target != SLOT_NONE;
-    act_decision(
-        p, out,
-        (struct pool_decision){.kind = DECISION_PREEMPT,
-                               .reason = moves > 0 ? REASON_CONSOLIDATES : REASON_PREEMPTS,
-                               .job_id = p->jobs[job].job_id,
-                               .a = plan->need,
-                               .b = plan->victim_count,
-                               .c = (int64_t)(plan->cost > INT64_MAX ? INT64_MAX : plan->cost)});
+    if (plan->victim_count > 0) /* else they come free by themselves */
+        act_decision(p, out,
+                     (struct pool_decision){
+                         .kind = DECISION_PREEMPT,
+                         .reason = moves > 0 ? REASON_CONSOLIDATES : REASON_PREEMPTS,
+                         .job_id = p->jobs[job].job_id,
+                         .a = plan->need,
+                         .b = plan->victim_count,
+                         .c = (int64_t)(plan->cost > INT64_MAX ? INT64_MAX : plan->cost)});
     promise_freed(p, job, demand, plan); /* first: whoever leaves still holds what is promised */
     for (uint32_t i = 0; i < plan->victim_count; i++) {
         const struct victim *v = &plan->victims[i];
@@ -124,4 +173,5 @@ void plan_preempt(pool *p, uint32_t job, const struct demand *demand, const stru
         else
             plan_evict(p, v->job, v->lease, job, v->cost);
     }
+    promise_uphold(p, job);
 }

@@ -226,7 +226,7 @@ void plan_match_start(pool *p, uint32_t job, struct pool_output *out)
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
     struct demand demand;
     struct mix mix;
-    (void)plan_demand(p, job, &demand);
+    plan_demand(p, job, &demand);
     demand.compat_mask &= UINT64_C(1) << model;
     if (plan_best_region(p, s, &demand, region, /* stays */ true, &mix)) {
         const struct rate *row = rate_row(p, terms_of(p, s)->work_id);

@@ -84,8 +84,8 @@ static uint64_t free_devices(const pool *p, const struct market *market, uint64_
         for (uint32_t n = p->offers[o].idle_nodes.head; n != SLOT_NONE && count < wanted;
              n = p->nodes[n].idle_link.next) {
             const struct node *node = &p->nodes[n];
-            if (node->devices_free > node->promise_count)
-                count += node->devices_free - node->promise_count;
+            if (node->devices_free > node->promised_count)
+                count += node->devices_free - node->promised_count;
         }
     bool is_stocked =
         market->reach_devices[CAPACITY_OWNED] > 0 ||

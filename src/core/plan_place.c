@@ -2,7 +2,6 @@
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/class.h"
-#include "core/gate.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
@@ -16,26 +15,6 @@
 #include "core/prices.h"
 #include "core/promise.h"
 #include "core/quota.h"
-
-void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
-               struct pool_output *out)
-{
-    struct job *j = &p->jobs[job];
-    /* Said already. A purchase is told by itself and changes nothing about what is still missing;
-     * it is news when another reason holds it up, or when it waits with fewer devices than it had
-     * then. */
-    bool fewer = reason == REASON_WAIT_CAPACITY && numbers.a < (int64_t)j->wait_count;
-    if (j->wait_reason == reason && !fewer) return;
-    j->wait_reason = reason;
-    j->wait_count = reason == REASON_WAIT_CAPACITY ? (uint32_t)numbers.a : 0;
-    act_decision(p, out,
-                 (struct pool_decision){.kind = DECISION_WAIT,
-                                        .reason = reason,
-                                        .job_id = j->job_id,
-                                        .a = numbers.a,
-                                        .b = numbers.b,
-                                        .c = numbers.c});
-}
 
 /* More NCU is better, then a lower price with its risk, then the region seen first. */
 static bool is_better(const struct mix *a, const struct mix *b)
@@ -61,7 +40,7 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
     bool found = false;
     int64_t too_dear = 0;
     struct mix at_home = {0};
-    uint32_t limited = 0, kept = 0, quota_short = 0, class_short = 0, gated_model = 0;
+    uint32_t limited = 0, met = 0, hot_ppm = 0, gated_model = 0;
     int64_t gated = 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
@@ -71,9 +50,8 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
         struct mix mix;
         supply_best(p, demand, i, s->devices_min, &mix);
         limited |= mix.limited;
-        kept |= mix.kept;
-        quota_short |= mix.quota_short;
-        class_short |= mix.class_short;
+        met |= mix.met;
+        if (mix.hot_ppm != 0 && (hot_ppm == 0 || mix.hot_ppm < hot_ppm)) hot_ppm = mix.hot_ppm;
         if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
             too_dear = mix.too_dear_usd_micros;
         if (mix.gated_usd_micros != 0 && (gated == 0 || mix.gated_usd_micros < gated)) {
@@ -94,19 +72,9 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
                                  .gated_usd_micros = gated,
                                  .gated_model = gated_model,
                                  .limited = limited,
-                                 .kept = kept,
-                                 .quota_short = quota_short,
-                                 .class_short = class_short};
+                                 .met = met,
+                                 .hot_ppm = hot_ppm};
     return found;
-}
-
-/* Workers of a gang that was given up may still be handing over: until they are gone, their region
- * is the job's, or it would work in two at once. */
-static bool works_still(const pool *p, const struct job *j)
-{
-    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
-        if (p->leases[l].state != LEASE_OVER) return true;
-    return false;
 }
 
 static bool buys_fallback(const pool *p, const struct shape *s, const struct supply *supply,
@@ -185,69 +153,6 @@ static bool take_pick(pool *p, uint32_t job, const struct supply *supply, const 
     return true;
 }
 
-/* Full, or enough slices are free in places that do not do: then moving somebody would help. */
-static void wait_for_instance(pool *p, uint32_t job, const struct job_terms *terms,
-                              struct pool_output *out)
-{
-    const struct shape *s = &p->shapes[p->jobs[job].shape];
-    bool conflict = part_mig_ask(p, terms, s->compat_mask, s->region) == MIG_CONFLICT;
-    plan_wait(p, job, conflict ? REASON_WAIT_MIG_CONFLICT : REASON_WAIT_MIG,
-              (struct numbers){.a = terms->mig_profile, .b = terms->device_memory_mib}, out);
-}
-
-/* Out of stock, or what there is is kept for others. Who is short of its gang claims what comes. */
-static void wait_for_stock(pool *p, uint32_t job, bool is_short, bool kept, struct numbers numbers,
-                           struct pool_output *out)
-{
-    const struct job_terms *terms = terms_of(p, &p->shapes[p->jobs[job].shape]);
-    const struct job *j = &p->jobs[job];
-    if (is_short) plan_claim(p, job);
-    if (j->promised_count > 0 && j->promise_until_us == 0)
-        plan_wait(p, job, REASON_WAIT_PREEMPTED,
-                  (struct numbers){.a = j->promised_count, .b = p->config.drain_us}, out);
-    else if (j->promised_count > 0)
-        return; /* said when it was reserved */
-    else if (kept)
-        plan_wait(p, job, REASON_KEPT_FOR_GANG, (struct numbers){.a = p->config.boot_timeout_us},
-                  out);
-    else if (terms->host_only)
-        plan_wait(p, job, REASON_WAIT_HOST,
-                  (struct numbers){.a = terms->host_cpu_milli, .b = terms->host_memory_mib}, out);
-    else if (terms->mig_profile != 0)
-        wait_for_instance(p, job, terms, out);
-    else if (part_is_share(terms))
-        plan_wait(p, job, REASON_WAIT_SHARE,
-                  (struct numbers){.a = terms->device_milli, .b = terms->device_memory_mib}, out);
-    else
-        plan_wait(p, job, REASON_WAIT_CAPACITY, numbers, out);
-}
-
-static void say_short(pool *p, uint32_t job, const struct supply *supply, struct holding held,
-                      struct pool_output *out)
-{
-    const struct job *j = &p->jobs[job];
-    if (supply->nodes_left == 0 || supply->leases_left == 0) {
-        MARK(out, NODE_LIMIT);
-        p->starved = 1;
-    }
-    struct gate_bound bound = {.reason = REASON_NONE};
-    if (supply->gated_usd_micros != 0)
-        bound = gate_binds(p, job, supply->gated_model, supply->gated_usd_micros);
-    if (supply->too_dear_usd_micros != 0 || bound.reason != REASON_NONE) plan_claim_drop(p, job);
-    if (bound.reason != REASON_NONE)
-        plan_wait(p, job, bound.reason,
-                  (struct numbers){.a = bound.needed, .b = bound.left, .c = bound.scope}, out);
-    else if (supply->too_dear_usd_micros != 0)
-        plan_wait(p, job, REASON_WAIT_BUDGET,
-                  (struct numbers){.a = supply->too_dear_usd_micros,
-                                   .b = supply->left.budget_left_usd_micros},
-                  out);
-    else
-        wait_for_stock(p, job, supply->left.devices_left > j->devices_max - j->devices_min,
-                       supply->kept, (struct numbers){.a = held.up_count, .b = j->devices_max},
-                       out);
-}
-
 static void say_region_changed(pool *p, const struct job *j, const struct mix *mix,
                                struct pool_output *out)
 {
@@ -296,11 +201,11 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
         demand_of(s, terms_of(p, s), s->devices_min - held_count, held.usd_micros_per_hour);
     demand.job = job;
     demand.order = j->order;
-    (void)demand_limit(p, &demand, job); /* no victims for what its account may not hold */
+    demand_limit(p, &demand, job); /* no victims for what its account may not hold */
     if (demand.quota_short || demand.workers_left == 0) return false;
     if (!demand_free_of_gates(p, &demand)) return false;
     if (!preempt_best(p, s, &demand, held_count, j->region_index,
-                      job_is_bound(j) || works_still(p, j), &plan))
+                      job_is_bound(j) || plan_works_still(p, j), &plan))
         return false;
     promise_drop(p, job);
     if (!job_is_bound(j)) plan_bind(p, job, plan.region_index, NULL, out);
@@ -313,11 +218,11 @@ bool plan_leaves_region(const pool *p, uint32_t job)
 {
     const struct job *j = &p->jobs[job];
     const struct shape *s = &p->shapes[j->shape];
-    if (s->region != 0 || j->promised_count > 0 || works_still(p, j)) return false;
+    if (s->region != 0 || j->promised_count > 0 || plan_works_still(p, j)) return false;
     struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, /* committed */ 0);
     demand.job = job;
     demand.order = j->order;
-    (void)demand_limit(p, &demand, job);
+    demand_limit(p, &demand, job);
     struct mix mix;
     return plan_best_region(p, s, &demand, j->region_index, /* stays */ false, &mix) &&
            mix.region_index != j->region_index;
@@ -344,7 +249,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (missing == 0 && p->now_us < j->quiet_until_us)
         demand.budget_left_usd_micros =
             budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
-    (void)demand_limit(p, &demand, job);
+    demand_limit(p, &demand, job);
     struct mix mix;
     supply_best(p, &demand, j->region_index, missing, &mix);
     demand.node_devices_min = mix.node_devices_min;
@@ -354,15 +259,23 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
     for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1)
         prices_sort(p, market_of(p, j->region_index, (uint32_t)__builtin_ctzll(rest)));
-    while (supply_next(&supply, &pick))
+    bool took = false;
+    for (; supply_next(&supply, &pick); took = true)
         if (!take_pick(p, job, &supply, &pick, out)) return false;
-    if (supply.left.devices_left <= j->devices_max - j->devices_min) {
+    /* Its least was to be had in a special way only: what else there is, is looked for anew. */
+    if (took && (demand.node_devices_min > 1 || demand.only_offer != SLOT_NONE) &&
+        !demand.single_node) {
+        job_touch(p, job);
+        return true;
+    }
+    if (job_holding(p, job).device_count >= j->devices_min) {
         plan_claim_drop(p, job);
+        if (j->promised_count > 0) job_touch(p, job); /* what was kept for it is for anybody now */
         promise_drop(p, job);
     }
     if (supply.left.quota_short) return true; /* the gang is reviewed, more than it is a favour */
     if (missing > 0 && act_has_room(out) && preempt_for(p, job, out)) return true;
-    if (supply.left.devices_left > 0 && act_has_room(out)) say_short(p, job, &supply, held, out);
+    if (supply.left.devices_left > 0 && act_has_room(out)) plan_say_short(p, job, out);
     return true;
 }
 
@@ -383,90 +296,6 @@ static void refuse_to_queue(pool *p, uint32_t job, const struct demand *demand,
             (struct numbers){.a = most, .b = s->devices_min}, out);
 }
 
-/* The least that would do, and what is left of that kind. */
-static struct numbers quota_needed(const pool *p, const struct shape *s,
-                                   const struct demand *demand)
-{
-    struct numbers numbers = {.a = INT64_MAX};
-    for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
-        uint32_t model = (uint32_t)__builtin_ctzll(rest);
-        int64_t needed = quota_ncu_milli(p, model) * s->devices_min;
-        if (needed >= numbers.a) continue;
-        numbers.a = needed;
-        numbers.b = demand->quota_left_milli[p->quota_kind[model]];
-    }
-    return numbers;
-}
-
-/* Its account, not the market, is in the way: true, and said. */
-static bool wait_for_account(pool *p, uint32_t job, const struct demand *demand,
-                             const struct mix *mix, bool account_binds, struct pool_output *out)
-{
-    uint32_t shape = p->jobs[job].shape, reason = REASON_WAIT_QUOTA;
-    const struct shape *s = &p->shapes[shape];
-    struct numbers numbers = {0};
-    if (demand->workers_left == 0) {
-        reason = REASON_WAIT_WORKERS;
-    } else if (demand->quota_short || mix->quota_short) {
-        numbers = quota_needed(p, s, demand);
-    } else if (mix->class_short) {
-        struct class_share share;
-        class_share_of(p, s, &share);
-        reason = REASON_WAIT_CLASS_SHARE;
-        numbers = (struct numbers){.a = (int64_t)share.held_ncu_milli,
-                                   .b = (int64_t)share.most_ncu_milli,
-                                   .c = s->devices_min};
-    } else if (account_binds && mix->too_dear_usd_micros != 0) {
-        reason = REASON_WAIT_ACCOUNT_BUDGET;
-        numbers =
-            (struct numbers){.a = mix->too_dear_usd_micros, .b = demand->budget_left_usd_micros};
-    } else
-        return false;
-    plan_claim_drop(p, job);
-    shape_wait_quota(p, shape);
-    plan_wait(p, job, reason, numbers, out);
-    return true;
-}
-
-/* Without its gates it could start: true, and what binds with the figures of its least. */
-static bool only_gated(const pool *p, const struct shape *s, const struct demand *demand,
-                       struct gate_bound *ret_bound)
-{
-    struct demand free = *demand;
-    struct mix mix;
-    free.bought_left_usd_micros = INT64_MAX;
-    free.gate_pools = 0;
-    free.devices_left = s->devices_min;
-    uint32_t job = demand->job;
-    if (!plan_best_region(p, s, &free, p->jobs[job].region_index, works_still(p, &p->jobs[job]),
-                          &mix))
-        return false;
-    *ret_bound = gate_binds(p, job, mix.bought_model, mix.bought_usd_micros_per_hour);
-    return ret_bound->reason != REASON_NONE;
-}
-
-/* Only a cost gate keeps it from starting: true, and said. It is refused if it has never run and the
- * gate, the job itself or its class, which does not queue, wants it so. */
-static bool wait_for_gate(pool *p, uint32_t shape, const struct demand *demand,
-                          const struct mix *mix, struct pool_output *out)
-{
-    const struct shape *s = &p->shapes[shape];
-    uint32_t job = demand->job; /* not the first in the queue: that one may be matched */
-    struct gate_bound bound;
-    if (mix->gated_usd_micros == 0 || !only_gated(p, s, demand, &bound)) return false;
-    struct numbers numbers = {.a = bound.needed, .b = bound.left, .c = bound.scope};
-    uint32_t above = terms_of(p, s)->gate;
-    bool refuses = above == GATE_AS_DEFINED ? bound.refuses : above == GATE_REFUSES;
-    plan_claim_drop(p, job);
-    if ((refuses || !class_queues(p, s->job_class)) && p->jobs[job].started_us == 0) {
-        job_end(p, job, JOB_REFUSED, DECISION_REFUSE, bound.reason, numbers, out);
-        return true;
-    }
-    shape_wait_quota(p, shape);
-    plan_wait(p, job, bound.reason, numbers, out);
-    return true;
-}
-
 /* Many accounts ask for the same. Once one of them was told that nothing is to be had, the others
  * need not look before supply improves: if all has been said to them, and they claim nothing. */
 static bool is_plain(const pool *p, const struct shape *s, uint32_t job)
@@ -482,16 +311,18 @@ static bool has_failed(const pool *p, const struct shape *s, uint32_t job)
            p->jobs[job].wait_reason == REASON_WAIT_CAPACITY;
 }
 
-static void note_failed(pool *p, const struct shape *s, uint32_t job, const struct mix *mix)
+/* Not if limits of its account or a gate had a say: they are not those of the others. */
+static void note_failed(pool *p, const struct shape *s, const struct demand *demand,
+                        const struct mix *mix)
 {
-    if (!is_plain(p, s, job) || mix->limited || mix->kept || mix->class_short ||
-        mix->too_dear_usd_micros != 0 || mix->gated_usd_micros != 0)
-        return;
+    struct demand taking = *demand;
+    if (!is_plain(p, s, demand->job) || mix->met != 0 || demand->quota_short) return;
+    if (!demand_free_of_gates(p, &taking) || taking.capacity_mask != demand->capacity_mask) return;
     p->failed_hash = s->ask_hash;
     p->failed_at = p->supply_changes;
 }
 
-bool plan_demand(const pool *p, uint32_t job, struct demand *ret_demand)
+void plan_demand(const pool *p, uint32_t job, struct demand *ret_demand)
 {
     const struct shape *s = &p->shapes[p->jobs[job].shape];
     struct holding held = job_holding(p, job); /* a gang given up may still be paid for */
@@ -499,7 +330,7 @@ bool plan_demand(const pool *p, uint32_t job, struct demand *ret_demand)
     ret_demand->job = job;
     ret_demand->order = p->jobs[job].order;
     ret_demand->run_us = predict_run_us(p, s, p->jobs[job].project);
-    return demand_limit(p, ret_demand, job);
+    demand_limit(p, ret_demand, job);
 }
 
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
@@ -512,9 +343,9 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
         return;
     }
     struct demand demand;
-    bool account_binds = plan_demand(p, job, &demand);
+    plan_demand(p, job, &demand);
     struct mix mix;
-    if (plan_match_whole(p, job, &demand, works_still(p, &p->jobs[job]), &mix)) {
+    if (plan_match_whole(p, job, &demand, plan_works_still(p, &p->jobs[job]), &mix)) {
         plan_bind(p, job, mix.region_index, &mix, out);
         promise_drop(p, job); /* it is planned next: nobody behind it comes before */
         plan_match_next(p, shape);
@@ -524,25 +355,10 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     if (preempt_for(p, job, out)) return;
     heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
     if (!class_queues(p, s->job_class) && p->jobs[job].started_us == 0) {
-        if (wait_for_gate(p, shape, &demand, &mix, out)) return;
+        if (plan_refuse_gated(p, job, out)) return;
         refuse_to_queue(p, job, &demand, out);
         return;
     }
-    if (wait_for_account(p, job, &demand, &mix, account_binds, out)) return;
-    if (wait_for_gate(p, shape, &demand, &mix, out)) return;
-    note_failed(p, s, job, &mix);
-    if (mix.limited) {
-        MARK(out, NODE_LIMIT);
-        p->starved = 1;
-    }
-    if (mix.too_dear_usd_micros != 0) plan_claim_drop(p, job);
-    if (mix.too_dear_usd_micros != 0)
-        plan_wait(
-            p, job, REASON_WAIT_BUDGET,
-            (struct numbers){.a = mix.too_dear_usd_micros, .b = demand.budget_left_usd_micros},
-            out);
-    else
-        wait_for_stock(p, job, /* is_short */ true, mix.kept,
-                       (struct numbers){.a = 0, .b = s->devices_min}, out);
-    if (mix.too_dear_usd_micros == 0 && !mix.limited) plan_reserve(p, job, &demand, out);
+    note_failed(p, s, &demand, &mix);
+    if (plan_say_waits(p, job, out)) plan_reserve(p, job, &demand, out);
 }

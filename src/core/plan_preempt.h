@@ -9,9 +9,12 @@
  *            back to the queue with its age. Cost in milli-NCU-seconds: time since the last checkpoint
  *            (of the job) or start (of the worker), plus RESTART_S, times NCU of all its devices, when
  *            it is ended; HANDOVER_S times NCU of one worker, when it only shrinks.
- * Choice     For a job of one node: the cheapest set on any one node, exact. For a gang: cheapest per
- *            device first, then whatever is not needed is taken out, dearest first; or one victim alone
- *            if that is cheaper. So always: without any one of the victims it does not fit.
+ * Choice     For a job of one node: the cheapest set on any one node, exact. For a gang: of few jobs the
+ *            cheapest set, exact; of many, cheapest per device first, then whatever is not needed is
+ *            taken out (preempt_gang.c). Always: without any one of the victims it does not fit.
+ *            Devices that come free anyway are waited for, and nobody is sent away for them.
+ * Share      Reckoned with the NCU of the devices that it would hold: where larger models would be more than
+ *            its class may recall, smaller ones are recalled.
  * Before     A job that needs one node, where enough devices are idle on several: workers of elastic
  *            jobs, not of higher classes, move to the other idle devices (consolidation). Nobody loses
  *            anything, so no class is protected from it.
@@ -46,6 +49,9 @@ struct preemption {
 /* The demand could use devices of this node, were they free. */
 bool preempt_is_place(const pool *p, const struct demand *demand, uint32_t region_index,
                       uint32_t need, uint32_t node);
+/* Devices of this node that are on their way out, and not promised to anybody who comes first. */
+uint32_t preempt_coming(const pool *p, const struct demand *demand, uint32_t region_index,
+                        uint32_t need, uint32_t node);
 /* For a job that holds `held_count` devices, the best of all regions it may use: moves first. Pure. */
 bool preempt_best(const pool *p, const struct shape *s, const struct demand *demand,
                   uint32_t held_count, uint32_t home, bool stays, struct preemption *ret_plan);

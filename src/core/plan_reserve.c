@@ -15,7 +15,7 @@ static bool is_place(const pool *p, const struct demand *d, uint32_t region_inde
     const struct offer *o = &p->offers[n->offer];
     if (o->region_index != region_index || (d->compat_mask >> o->model & 1) == 0) return false;
     if (d->capacity_mask != 0 && (d->capacity_mask >> o->capacity & 1) == 0) return false;
-    return !offer_is_above(o, d->threshold_ppm) && !promise_blocks(p, d, n);
+    return !offer_is_above(o, d->threshold_ppm) && promise_room(p, d, n) == n->device_count;
 }
 
 static int64_t free_us_of(const pool *p, const struct lease *l)
@@ -26,23 +26,48 @@ static int64_t free_us_of(const pool *p, const struct lease *l)
 }
 
 /* The parts of one node in the order in which they come free; at most 17. */
-static uint32_t parts_of(const pool *p, uint32_t node, struct reserve_part *ret_parts)
+static uint32_t parts_in_order(const pool *p, uint32_t node, struct reserve_part *ret_parts)
 {
     const struct node *n = &p->nodes[node];
     uint32_t count = 0;
     if (n->devices_free > 0)
-        ret_parts[count++] = (struct reserve_part){
-            .free_us = p->now_us, .node = node, .device_count = n->devices_free, .job = SLOT_NONE};
+        ret_parts[count++] = (struct reserve_part){.free_us = p->now_us,
+                                                   .node = node,
+                                                   .device_count = n->devices_free,
+                                                   .job = SLOT_NONE,
+                                                   .lease = SLOT_NONE};
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
         struct reserve_part part = {.free_us = free_us_of(p, &p->leases[l]),
                                     .node = node,
                                     .device_count = part_devices(&p->leases[l]),
-                                    .job = p->leases[l].job};
+                                    .job = p->leases[l].job,
+                                    .lease = l};
         if (part.free_us == INT64_MAX || part.device_count == 0) continue;
         uint32_t at = count++;
         for (; at > 0 && ret_parts[at - 1].free_us > part.free_us; at--)
             ret_parts[at] = ret_parts[at - 1];
         ret_parts[at] = part;
+    }
+    return count;
+}
+
+/* Where the host limits, a part is as large as what it adds to what the demand can use there. */
+static uint32_t parts_of(const pool *p, const struct demand *d, uint32_t node,
+                         struct reserve_part *ret_parts)
+{
+    uint32_t count = parts_in_order(p, node, ret_parts), devices = 0, given = 0;
+    struct part_use gone = {0};
+    for (uint32_t i = 0; i < count && d->special; i++) {
+        struct reserve_part *part = &ret_parts[i];
+        if (part->lease != SLOT_NONE) {
+            gone.cpu_milli += p->leases[part->lease].host_cpu_milli;
+            gone.memory_mib += p->leases[part->lease].host_memory_mib;
+        }
+        devices += part->device_count;
+        uint32_t host = part_host_gives(p, &p->nodes[node], d->terms, &gone);
+        uint32_t gives = devices < host ? devices : host;
+        part->device_count = gives - given;
+        given = gives;
     }
     return count;
 }
@@ -109,7 +134,7 @@ static bool find_node(const pool *p, const struct demand *d, uint32_t region_ind
     struct reserve_part parts[NODE_LEASES_MAX + 1];
     for (uint32_t node = 0; node < p->nodes_end; node++) {
         if (p->nodes[node].device_count < need || !is_place(p, d, region_index, node)) continue;
-        uint32_t count = parts_of(p, node, parts), devices = 0, used = 0;
+        uint32_t count = parts_of(p, d, node, parts), devices = 0, used = 0;
         while (used < count && devices < need) devices += parts[used++].device_count;
         if (devices < need) continue;
         if (found && parts[used - 1].free_us >= r->ready_us) continue;
@@ -133,7 +158,7 @@ static bool reserve_find(const pool *p, const struct demand *d, uint32_t region_
     if (d->single_node) return find_node(p, d, region_index, need, r);
     for (uint32_t node = 0; node < p->nodes_end; node++) {
         if (!is_place(p, d, region_index, node)) continue;
-        uint32_t count = parts_of(p, node, parts);
+        uint32_t count = parts_of(p, d, node, parts);
         for (uint32_t i = 0; i < count; i++)
             if (!add_part(r, &parts[i], need)) return false;
     }
@@ -145,7 +170,7 @@ static void promise_parts(pool *p, uint32_t job, const struct reservation *r, ui
 {
     for (uint32_t i = 0; i < r->part_count && need > 0; i++) {
         uint32_t count = r->parts[i].device_count < need ? r->parts[i].device_count : need;
-        if (promise_make(p, job, r->parts[i].node, count)) need -= count;
+        need -= promise_make(p, job, r->parts[i].node, count);
     }
 }
 
@@ -180,8 +205,8 @@ void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct poo
 static void send_back(pool *p, uint32_t job)
 {
     struct job *j = &p->jobs[job];
-    for (uint32_t n = j->promises.head; n != SLOT_NONE; n = p->nodes[n].promise_link.next)
-        for (uint32_t l = p->nodes[n].leases.head; l != SLOT_NONE;
+    for (uint32_t at = j->promises.head; at != SLOT_NONE; at = p->promises[at].job_link.next)
+        for (uint32_t l = p->nodes[p->promises[at].node].leases.head; l != SLOT_NONE;
              l = p->leases[l].node_link.next) {
             struct job *v = &p->jobs[p->leases[l].job];
             if (!p->leases[l].backfill || p->leases[l].job == job) continue;

@@ -24,7 +24,7 @@ enum { RESERVATIONS_MAX = 16, RESERVE_PARTS_MAX = 1024 };
 struct reserve_part {
     int64_t free_us; /* when these devices come free; now = they are idle */
     uint32_t node, device_count;
-    uint32_t job, reserved; /* who holds them; SLOT_NONE = nobody */
+    uint32_t job, lease; /* who holds them; SLOT_NONE = nobody */
 };
 
 struct reservation {

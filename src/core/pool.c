@@ -90,6 +90,7 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     p->offers = carve(c, limits->offers_max, sizeof p->offers[0]);
     p->nodes = carve(c, nodes, sizeof p->nodes[0]);
     p->leases = carve(c, limits->leases_max, sizeof p->leases[0]);
+    p->promises = carve(c, limits->leases_max, sizeof p->promises[0]);
     p->shapes = carve(c, limits->jobs_max, sizeof p->shapes[0]);
     p->jobs = carve(c, limits->jobs_max, sizeof p->jobs[0]);
     p->accounts_max = limits->jobs_max < ACCOUNTS_MAX ? limits->jobs_max + 64 : ACCOUNTS_MAX;
@@ -142,6 +143,7 @@ static void clear_lists(pool *p)
 {
     list_clear(&p->nodes_free);
     list_clear(&p->leases_free);
+    list_clear(&p->promises_free);
     list_clear(&p->shapes_free);
     list_clear(&p->shapes_used);
     list_clear(&p->ended);

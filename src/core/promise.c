@@ -2,22 +2,71 @@
 #include "core/assert.h"
 #include "core/class.h"
 #include "core/job.h"
+#include "core/lease.h"
 #include "core/offer.h"
+#include "core/part.h"
 #include "core/plan_buy.h"
+#include "core/predict.h"
 #include "core/victims.h"
 
-static void cut(pool *p, uint32_t node, uint32_t device_count)
+static uint64_t order_of(const pool *p, uint32_t promise)
 {
-    struct node *n = &p->nodes[node];
-    struct job *j = &p->jobs[n->promise_job];
-    ASSERT(device_count <= n->promise_count);
-    ASSERT(device_count <= j->promised_count);
-    class_promise(p, n->promise_job, node, device_count, false);
-    n->promise_count -= device_count;
+    return p->jobs[p->promises[promise].job].order;
+}
+
+static uint32_t find(const pool *p, uint32_t job, uint32_t node)
+{
+    uint32_t at = p->nodes[node].promises.head;
+    while (at != SLOT_NONE && p->promises[at].job != job) at = p->promises[at].node_link.next;
+    return at;
+}
+
+static uint32_t make(pool *p, uint32_t job, uint32_t node)
+{
+    uint32_t slot = p->promises_free.head;
+    if (slot != SLOT_NONE)
+        list_remove(&p->promises_free, CHAIN(p->promises, job_link), slot);
+    else if (p->promises_end < p->config.limits.leases_max)
+        slot = p->promises_end++;
+    else
+        return SLOT_NONE;
+    p->promises[slot] = (struct promise){.job = job, .node = node};
+    uint32_t before = p->nodes[node].promises.head;
+    while (before != SLOT_NONE && order_of(p, before) < p->jobs[job].order)
+        before = p->promises[before].node_link.next;
+    list_insert(&p->nodes[node].promises, CHAIN(p->promises, node_link), slot, before);
+    list_append(&p->jobs[job].promises, CHAIN(p->promises, job_link), slot);
+    return slot;
+}
+
+static void add(pool *p, uint32_t promise, uint32_t device_count)
+{
+    struct promise *made = &p->promises[promise];
+    class_promise(p, made->job, made->node, device_count, true);
+    made->device_count += device_count;
+    p->nodes[made->node].promised_count += device_count;
+    p->jobs[made->job].promised_count += device_count;
+    victims_promised(p, made->node);
+}
+
+static void cut(pool *p, uint32_t promise, uint32_t device_count)
+{
+    struct promise *made = &p->promises[promise];
+    uint32_t job = made->job, node = made->node;
+    ASSERT(device_count <= made->device_count);
+    ASSERT(device_count <= p->nodes[node].promised_count);
+    ASSERT(device_count <= p->jobs[job].promised_count);
+    class_promise(p, job, node, device_count, false);
+    made->device_count -= device_count;
+    p->nodes[node].promised_count -= device_count;
+    p->jobs[job].promised_count -= device_count;
+    if (made->device_count == 0) {
+        list_remove(&p->nodes[node].promises, CHAIN(p->promises, node_link), promise);
+        list_remove(&p->jobs[job].promises, CHAIN(p->promises, job_link), promise);
+        *made = (struct promise){0};
+        list_append(&p->promises_free, CHAIN(p->promises, job_link), promise);
+    }
     victims_promised(p, node);
-    j->promised_count -= device_count;
-    if (n->promise_count > 0) return;
-    list_remove(&j->promises, CHAIN(p->nodes, promise_link), node);
 }
 
 /* What it kept is there for others again. */
@@ -27,54 +76,99 @@ static void open_up(pool *p, uint32_t node)
     if (n->idle_listed) offer_improve(p, n->offer);
 }
 
-bool promise_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count)
+static void break_it(pool *p, uint32_t promise)
+{
+    uint32_t job = p->promises[promise].job, node = p->promises[promise].node;
+    cut(p, promise, p->promises[promise].device_count);
+    open_up(p, node);
+    job_touch(p, job);
+}
+
+/* Promised to others whose turn is before that. */
+static uint32_t ahead_of(const pool *p, const struct node *n, uint32_t job, uint64_t order)
+{
+    uint32_t count = 0;
+    for (uint32_t at = n->promises.head; at != SLOT_NONE && order_of(p, at) < order;
+         at = p->promises[at].node_link.next)
+        if (p->promises[at].job != job) count += p->promises[at].device_count;
+    return count;
+}
+
+uint32_t promise_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count)
 {
     struct node *n = &p->nodes[node];
-    if (n->promise_count > 0 && n->promise_job != job) {
-        if (p->jobs[n->promise_job].order < p->jobs[job].order) return false;
-        promise_break(p, node);
+    uint32_t own = find(p, job, node);
+    uint32_t kept = ahead_of(p, n, job, p->jobs[job].order);
+    kept += own == SLOT_NONE ? 0 : p->promises[own].device_count;
+    if (device_count > n->device_count - kept) device_count = n->device_count - kept;
+    if (device_count == 0) return 0;
+    if (own == SLOT_NONE) own = make(p, job, node);
+    if (own == SLOT_NONE) return 0;
+    while (n->promised_count + device_count > n->device_count) break_it(p, n->promises.tail);
+    add(p, own, device_count);
+    return device_count;
+}
+
+/* Devices that a promise may count on: free, on their way out, or expected to be free in time. */
+static uint32_t cover_of(const pool *p, const struct node *n, int64_t until_us)
+{
+    uint32_t count = n->devices_free;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        const struct lease *lease = &p->leases[l];
+        bool comes = !lease_holds(lease) || lease->backfill ||
+                     (until_us != 0 && predict_end_us(p, lease->job) <= until_us);
+        if (comes && lease->device_index == SLOT_NONE) count += part_devices(lease);
+        if (lease->device_index != SLOT_NONE) count += part_closes(p, n, l);
     }
-    uint32_t room = n->device_count - n->promise_count;
-    if (device_count > room) device_count = room;
-    if (device_count == 0) return true;
-    if (n->promise_count == 0)
-        list_append(&p->jobs[job].promises, CHAIN(p->nodes, promise_link), node);
-    n->promise_job = job;
-    n->promise_count += device_count;
-    victims_promised(p, node);
-    class_promise(p, job, node, device_count, true);
-    p->jobs[job].promised_count += device_count;
-    return true;
+    return count;
+}
+
+/* Of those behind the taker; those before it lost nothing. */
+static void uphold(pool *p, uint32_t node, uint64_t order)
+{
+    const struct node *n = &p->nodes[node];
+    uint32_t count = 0, next;
+    for (uint32_t at = n->promises.head; at != SLOT_NONE; at = next) {
+        next = p->promises[at].node_link.next;
+        count += p->promises[at].device_count;
+        if (order_of(p, at) < order) continue;
+        if (count <= cover_of(p, n, p->jobs[p->promises[at].job].promise_until_us)) continue;
+        count -= p->promises[at].device_count;
+        break_it(p, at);
+    }
 }
 
 void promise_taken(pool *p, uint32_t job, uint32_t node, uint32_t device_count)
 {
-    struct node *n = &p->nodes[node];
-    if (n->promise_count == 0 || device_count == 0) return;
-    if (n->promise_job == job) {
-        cut(p, node, device_count < n->promise_count ? device_count : n->promise_count);
-        return;
+    if (p->nodes[node].promised_count == 0 || device_count == 0) return;
+    uint32_t own = find(p, job, node);
+    if (own != SLOT_NONE) {
+        uint32_t promised = p->promises[own].device_count;
+        cut(p, own, promised); /* with less, too: it has its one lease there */
+        if (device_count < promised) open_up(p, node);
+        if (device_count <= promised) return;
     }
-    /* Somebody with more right took of it: the set of its owner is not complete any more. */
-    if (p->jobs[job].order < p->jobs[n->promise_job].order) promise_break(p, node);
+    uphold(p, node, p->jobs[job].order);
 }
 
-void promise_break(pool *p, uint32_t node)
+void promise_uphold(pool *p, uint32_t job)
 {
-    struct node *n = &p->nodes[node];
-    if (n->promise_count == 0) return;
-    uint32_t job = n->promise_job;
-    cut(p, node, n->promise_count);
-    open_up(p, node);
-    job_touch(p, job);
+    for (uint32_t at = p->jobs[job].promises.head; at != SLOT_NONE;
+         at = p->promises[at].job_link.next)
+        uphold(p, p->promises[at].node, p->jobs[job].order + 1);
+}
+
+void promise_break_all(pool *p, uint32_t node)
+{
+    while (p->nodes[node].promises.head != SLOT_NONE) break_it(p, p->nodes[node].promises.head);
 }
 
 void promise_drop(pool *p, uint32_t job)
 {
     struct job *j = &p->jobs[job];
     while (j->promises.head != SLOT_NONE) {
-        uint32_t node = j->promises.head;
-        cut(p, node, p->nodes[node].promise_count);
+        uint32_t promise = j->promises.head, node = p->promises[promise].node;
+        cut(p, promise, p->promises[promise].device_count);
         open_up(p, node);
     }
     ASSERT(j->promised_count == 0);
@@ -91,21 +185,43 @@ void promise_until(pool *p, uint32_t job, int64_t until_us)
     job_retime(p, job);
 }
 
-bool promise_blocks(const pool *p, const struct demand *demand, const struct node *n)
+static bool is_back_in_time(const pool *p, const struct demand *demand, const struct job *owner)
 {
-    if (n->promise_count == 0 || n->promise_job == demand->job) return false;
-    return demand->order > p->jobs[n->promise_job].order;
-}
-
-static bool is_back_in_time(const pool *p, const struct demand *demand, const struct node *n)
-{
-    int64_t until_us = p->jobs[n->promise_job].promise_until_us;
-    if (until_us == 0 || p->jobs[n->promise_job].promise_late || demand->run_us <= 0) return false;
-    return demand->run_us <= until_us - p->now_us;
+    if (owner->promise_until_us == 0 || owner->promise_late || demand->run_us <= 0) return false;
+    return demand->run_us <= owner->promise_until_us - p->now_us;
 }
 
 uint32_t promise_free(const pool *p, const struct demand *demand, const struct node *n)
 {
-    if (!promise_blocks(p, demand, n) || is_back_in_time(p, demand, n)) return n->devices_free;
-    return n->devices_free > n->promise_count ? n->devices_free - n->promise_count : 0;
+    if (n->promised_count == 0) return n->devices_free;
+    uint32_t kept = 0, own = 0;
+    for (uint32_t at = n->promises.head; at != SLOT_NONE; at = p->promises[at].node_link.next) {
+        const struct promise *promise = &p->promises[at];
+        if (promise->job == demand->job)
+            own = promise->device_count;
+        else if (order_of(p, at) < demand->order &&
+                 !is_back_in_time(p, demand, &p->jobs[promise->job]))
+            kept += promise->device_count;
+    }
+    uint32_t free_count = n->devices_free > kept ? n->devices_free - kept : 0;
+    return free_count < own ? 0 : free_count; /* all of its own at once */
+}
+
+uint32_t promise_room(const pool *p, const struct demand *demand, const struct node *n)
+{
+    return n->device_count - ahead_of(p, n, demand->job, demand->order);
+}
+
+bool promise_is_ahead(const pool *p, const struct node *n, uint64_t order)
+{
+    return ahead_of(p, n, SLOT_NONE, order) > n->devices_free;
+}
+
+bool promise_is_coming(const pool *p, const struct demand *demand)
+{
+    for (uint32_t at = p->jobs[demand->job].promises.head; at != SLOT_NONE;
+         at = p->promises[at].job_link.next)
+        if (promise_free(p, demand, &p->nodes[p->promises[at].node]) < p->promises[at].device_count)
+            return true;
+    return false;
 }

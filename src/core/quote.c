@@ -53,7 +53,7 @@ static void fill_reason(const struct asking *a, const struct mix *mix, struct qu
         option->b = s->budget_usd_micros_per_hour - mix->usd_micros_per_hour;
         return;
     }
-    if (mix->kept) {
+    if ((mix->met & OBSTACLE_KEPT) != 0) {
         option->reason = REASON_KEPT_FOR_GANG;
         option->a = a->p->config.boot_timeout_us;
         return;

@@ -75,9 +75,12 @@ static void rebuild(pool *p)
         node_retime(p, i);
         p->nodes[i].victim_count = p->nodes[i].victims_listed = 0;
         if (node_is_usable(&p->nodes[i]) && p->nodes[i].offer != SLOT_NONE) class_node(p, i, true);
-        if (p->nodes[i].promise_count > 0 && p->nodes[i].offer != SLOT_NONE)
-            class_promise(p, p->nodes[i].promise_job, i, p->nodes[i].promise_count, true);
         victims_promised(p, i);
+    }
+    for (uint32_t i = 0; i < p->promises_end; i++) {
+        const struct promise *promise = &p->promises[i];
+        if (promise->device_count > 0 && p->nodes[promise->node].offer != SLOT_NONE)
+            class_promise(p, promise->job, promise->node, promise->device_count, true);
     }
     quota_tick(p);
     quota_retime(p);
@@ -90,6 +93,7 @@ static void rebuild(pool *p)
     for (uint32_t i = 0; i < p->leases_end; i++)
         if (p->leases[i].state != LEASE_FREE) {
             lease_retime(p, i);
+            if (victims_counts(p, &p->leases[i])) victims_count(p, i, true);
             if (lease_holds(&p->leases[i]) && p->nodes[p->leases[i].node].offer != SLOT_NONE)
                 class_hold(p, i, true);
         }

@@ -137,10 +137,16 @@ struct node {
     uint32_t device_memory_mib, host_cpu_milli, host_memory_mib; /* as it was ordered */
     uint32_t shared_listed;
     uint16_t victim_count, victims_listed; /* follow from the rest (victims.h) */
-    uint32_t promise_job, promise_count;   /* devices kept for one job; 0 = none (promise.h) */
+    uint32_t promised_count;               /* devices kept for jobs (promise.h) */
     uint32_t pack_node, reserved; /* its number in the packing; SLOT_NONE = not in it; follows */
-    struct list leases;
-    struct link offer_link, idle_link, shared_link, promise_link, victim_link;
+    struct list leases, promises; /* promises: in the order of their jobs */
+    struct link offer_link, idle_link, shared_link, victim_link;
+};
+
+/* Devices of a node that are kept for a job (promise.h); device_count 0 = free slot. */
+struct promise {
+    uint32_t job, node, device_count, reserved;
+    struct link job_link, node_link;
 };
 
 enum lease_state {
@@ -254,9 +260,9 @@ struct job {
     int64_t replace_from_us;  /* no node of it goes for a stall before */
     uint64_t preempted_by;    /* job that takes devices of it, not said yet; 0 = none */
     uint64_t preempted_cost;  /* milli-NCU-seconds */
-    uint32_t preempted_count, preempted_ends;            /* devices; 1: all of it */
-    uint32_t promised_count, promise_late;               /* late: no more backfill */
-    struct list promises;                                /* nodes with devices promised to it */
+    uint32_t preempted_count, preempted_ends; /* devices; 1: all of it */
+    uint32_t promised_count, promise_late;    /* late: no more backfill */
+    struct list promises;
     uint32_t state, job_class, devices_min, devices_max; /* state 0 = free slot */
     uint32_t shape, region_index, interested;
     uint32_t tenant, project, team, experiment;
@@ -295,7 +301,7 @@ struct pool {
     int64_t quota_wake_us; /* shapes that wait for quota look again at midnight; 0 = none waits */
     int64_t usd_micros_forgotten; /* of jobs that left the table */
     uint64_t replaced_count;      /* nodes that went because their workers held jobs up */
-    uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end;
+    uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end, promises_end;
     uint32_t node_slots, node_count, markets_end, starved, improved;
     uint32_t budget_job_count;    /* live jobs with a budget: price changes concern them */
     uint32_t least_threshold_ppm; /* no job is more impatient: prices below concern no threshold */
@@ -307,7 +313,8 @@ struct pool {
     uint32_t
         offer_priced; /* the last one: where the next is looked for first; no decision sees it */
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
-    struct list ended;                                /* jobs, oldest end first */
+    struct list promises_free;
+    struct list ended; /* jobs, oldest end first */
     struct list shapes_used;
     struct list terms_unused;                  /* of no live job, oldest first */
     uint32_t reservation_count, reserved_word; /* jobs with promise_until_us */
@@ -346,6 +353,7 @@ struct pool {
     struct offer *offers;
     struct node *nodes;
     struct lease *leases;
+    struct promise *promises;
     struct shape *shapes;
     struct job *jobs;
     struct terms *terms;

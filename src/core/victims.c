@@ -1,5 +1,6 @@
 #include "core/victims.h"
 #include "core/assert.h"
+#include "core/lease.h"
 
 enum { LIST_NONE, LIST_OPEN, LIST_PROMISED };
 
@@ -19,9 +20,9 @@ static struct list *list_of(pool *p, const struct node *n, uint32_t which)
 static void relist(pool *p, uint32_t node)
 {
     struct node *n = &p->nodes[node];
-    uint32_t wanted = n->victim_count == 0    ? LIST_NONE
-                      : n->promise_count == 0 ? LIST_OPEN
-                                              : LIST_PROMISED;
+    uint32_t wanted = n->victim_count == 0                  ? LIST_NONE
+                      : n->promised_count < n->device_count ? LIST_OPEN
+                                                            : LIST_PROMISED;
     if (wanted == n->victims_listed) return;
     struct chain chain = CHAIN(p->nodes, victim_link);
     if (n->victims_listed != LIST_NONE) list_remove(list_of(p, n, n->victims_listed), chain, node);
@@ -29,22 +30,30 @@ static void relist(pool *p, uint32_t node)
     n->victims_listed = (uint16_t)wanted;
 }
 
-void victims_hold(pool *p, uint32_t lease, bool holds)
+bool victims_counts(const pool *p, const struct lease *l)
 {
-    const struct lease *l = &p->leases[lease];
-    struct node *n = &p->nodes[l->node];
-    if (p->jobs[l->job].job_class == JOB_CLASS_P0) return;
-    ASSERT(holds || n->victim_count > 0);
-    n->victim_count = (uint16_t)(holds ? n->victim_count + 1 : n->victim_count - 1);
-    relist(p, l->node);
+    if (l->device_milli == 0) return false; /* of its host alone */
+    if (l->state == LEASE_STOPPING) return true;
+    return lease_holds(l) && p->jobs[l->job].job_class != JOB_CLASS_P0;
+}
+
+void victims_count(pool *p, uint32_t lease, bool counts)
+{
+    uint32_t node = p->leases[lease].node;
+    struct node *n = &p->nodes[node];
+    ASSERT(counts || n->victim_count > 0);
+    n->victim_count = (uint16_t)(counts ? n->victim_count + 1 : n->victim_count - 1);
+    relist(p, node);
 }
 
 /* The bound only rises until no promise is left: it may skip less than it could, never more. */
 void victims_promised(pool *p, uint32_t node)
 {
     const struct node *n = &p->nodes[node];
-    if (n->promise_count > 0 && p->jobs[n->promise_job].order > p->promise_order_max)
-        p->promise_order_max = p->jobs[n->promise_job].order;
+    if (n->promises.tail != SLOT_NONE) {
+        uint64_t last = p->jobs[p->promises[n->promises.tail].job].order;
+        if (last > p->promise_order_max) p->promise_order_max = last;
+    }
     relist(p, node);
 }
 

@@ -1,9 +1,9 @@
 /* Nodes with something that could be preempted, by market: a search for victims meets no others.
  *
  * Role       An index that follows from the rest (not in snapshots): a node with leases that hold
- *            devices for a class below P0 is in one of its market's two lists: those that nobody was
- *            promised, and those promised to somebody (promise.h). Which of them a demand may use is
- *            for plan_preempt.c to say.
+ *            devices for a class below P0, or that are on their way out, is in one of its market's two
+ *            lists: those with devices that nobody was promised, and those promised altogether
+ *            (promise.h). Which of them a demand may use is for preempt_place.c to say.
  * Order      Of a list: none that may decide anything.
  */
 #ifndef SHOAL_CORE_VICTIMS_H
@@ -12,8 +12,10 @@
 #include "core/state.h"
 
 void victims_clear(struct market *market);
-/* The lease begins or ends to hold devices. */
-void victims_hold(pool *p, uint32_t lease, bool holds);
+/* Holds devices for a class below P0, or is on its way out. */
+bool victims_counts(const pool *p, const struct lease *l);
+/* The lease begins or ends to count. */
+void victims_count(pool *p, uint32_t lease, bool counts);
 /* The node was promised to somebody, or is not any more. */
 void victims_promised(pool *p, uint32_t node);
 

@@ -10,6 +10,7 @@ static_assert(sizeof(struct offer) == 224, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
+static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
 static_assert(sizeof(struct account) == 336, "walk the new field of account");
@@ -221,9 +222,8 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_list(w, &n->leases, p->leases_end);
     walk_link(w, &n->offer_link, p->nodes_end);
     walk_link(w, &n->idle_link, p->nodes_end);
-    walk_index(w, &n->promise_job, p->jobs_end);
-    walk_u32(w, &n->promise_count);
-    walk_link(w, &n->promise_link, p->nodes_end);
+    walk_u32(w, &n->promised_count);
+    walk_list(w, &n->promises, p->promises_end);
 }
 
 static void walk_lease(struct walk *w, pool *p, struct lease *l)
@@ -262,6 +262,15 @@ static void walk_lease(struct walk *w, pool *p, struct lease *l)
     walk_i64(w, &l->stall_heard_us);
     walk_u32(w, &l->stall_kind);
     if (l->quota_kind >= QUOTA_KINDS) w->bad = true;
+}
+
+static void walk_promise(struct walk *w, pool *p, struct promise *promise)
+{
+    walk_index(w, &promise->job, p->jobs_end);
+    walk_index(w, &promise->node, p->nodes_end);
+    walk_u32(w, &promise->device_count);
+    walk_link(w, &promise->job_link, p->promises_end);
+    walk_link(w, &promise->node_link, p->promises_end);
 }
 
 static void walk_shape(struct walk *w, pool *p, struct shape *s)
@@ -396,7 +405,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->preempted_ends);
     walk_u32(w, &j->promised_count);
     walk_u32(w, &j->promise_late);
-    walk_list(w, &j->promises, p->nodes_end);
+    walk_list(w, &j->promises, p->promises_end);
     walk_job_matching(w, p, j);
     walk_list(w, &j->leases, p->leases_end);
     walk_link(w, &j->queue_link, p->jobs_end);
@@ -424,6 +433,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_end(w, &p->nodes_end, p->node_slots);
     walk_end(w, &p->jobs_end, limits->jobs_max);
     walk_end(w, &p->leases_end, limits->leases_max);
+    walk_end(w, &p->promises_end, limits->leases_max);
     walk_end(w, &p->offers_end, limits->offers_max);
     walk_end(w, &p->shapes_end, limits->jobs_max);
     walk_end(w, &p->regions_end, models_max == 0 ? 0 : p->markets_end / models_max);
@@ -439,6 +449,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_u32(w, &p->reservation_count);
     walk_list(w, &p->nodes_free, p->nodes_end);
     walk_list(w, &p->leases_free, p->leases_end);
+    walk_list(w, &p->promises_free, p->promises_end);
     walk_list(w, &p->shapes_free, p->shapes_end);
     walk_list(w, &p->ended, p->jobs_end);
     walk_list(w, &p->shapes_used, p->shapes_end);
@@ -523,6 +534,7 @@ void walk_pool(struct walk *w, pool *p)
     for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);
     for (uint32_t i = 0; i < p->nodes_end; i++) walk_node(w, p, &p->nodes[i]);
     for (uint32_t i = 0; i < p->leases_end; i++) walk_lease(w, p, &p->leases[i]);
+    for (uint32_t i = 0; i < p->promises_end; i++) walk_promise(w, p, &p->promises[i]);
     for (uint32_t i = TERMS_NONE + 1; i < p->terms_end; i++) walk_terms(w, p, &p->terms[i]);
     for (uint32_t i = 0; i < p->shapes_end; i++) walk_shape(w, p, &p->shapes[i]);
     for (uint32_t i = 0; i < p->jobs_end; i++) walk_job(w, p, &p->jobs[i]);

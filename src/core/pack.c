@@ -41,6 +41,7 @@ static struct pack *lay_out(struct carve *c, const struct pack_limits *limits, s
     p->blocks = blocks_of(limits);
     p->places = p->blocks * PACK_BLOCK;
     p->nodes = carve(c, p->places, sizeof *p->nodes);
+    p->ranks = carve(c, p->places, sizeof *p->ranks);
     p->block_model = carve(c, p->blocks, sizeof *p->block_model);
     p->block_next = carve(c, p->blocks, sizeof *p->block_next);
     p->ring = carve(c, ring_of(limits), sizeof *p->ring);
@@ -48,6 +49,7 @@ static struct pack *lay_out(struct carve *c, const struct pack_limits *limits, s
     p->forms.cells = carve(c, pack_cells(forms), sizeof *p->forms.cells);
     p->memos = carve(c, forms, sizeof *p->memos);
     p->bests = carve(c, (size_t)forms * p->blocks, sizeof *p->bests);
+    p->tops = carve(c, (size_t)forms * limits->models_max, sizeof *p->tops);
     p->scores = carve(c, (size_t)forms * p->places, sizeof *p->scores);
     return pack;
 }
@@ -76,6 +78,7 @@ struct pack *pack_init(void *memory, const struct pack_limits *limits)
         pack->mix.refresh_every *= 2;
     pack_price_init(&pack->price);
     memset(pack->nodes, 0, pack->places * sizeof *pack->nodes);
+    memset(pack->ranks, 0, pack->places * sizeof *pack->ranks);
     for (uint32_t i = 0; i < pack->blocks; i++) pack->block_model[i] = SLOT_NONE;
     for (uint32_t i = 0; i < PACK_MODELS_MAX; i++) pack->model_block[i] = SLOT_NONE;
     return pack;
@@ -179,6 +182,8 @@ uint32_t pack_node_add(struct pack *pack, uint32_t model, uint32_t devices, uint
                                          .devices = devices,
                                          .rank = rank,
                                          .used = 1};
+    pack->ranks[at] = rank;
+    pack->layout++;
     for (uint32_t i = 0; i < devices; i++) pack->nodes[at].free_milli[i] = PACK_MILLI;
     pack->price.free_milli[model] += (uint64_t)devices * PACK_MILLI;
     pack->price.capacity_milli[model] += (uint64_t)devices * PACK_MILLI;
@@ -199,6 +204,7 @@ void pack_node_remove(struct pack *pack, uint32_t node)
     pack->price.free_milli[n->model] -= free_of(n);
     pack->price.capacity_milli[n->model] -= (uint64_t)n->devices * PACK_MILLI;
     n->used = 0;
+    pack->layout++;
     find_largest(pack, n->model);
     changed(pack, node);
     leave_block(pack, node / PACK_BLOCK);

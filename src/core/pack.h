@@ -9,8 +9,10 @@
  * Devices    A share tries each level of free milli that fits and takes the best device (the first of
  *            equals), whole devices are the first free ones.
  * Speed      Scores are remembered per form; a change of a node is one entry in a ring, read by a form
- *            when it is asked for next. Nodes lie in blocks of one model with the best of each block
- *            remembered, so a question costs what changed since the last one, plus a look at each block.
+ *            when it is asked for next. Nodes lie in blocks of one model; the best of each block and of
+ *            each model is remembered, so a question costs what changed since the last one. The caller
+ *            is asked about the best of all first; only when it does not allow that one, about the best
+ *            of each block.
  * Unit       Free amounts change through pack_take() and pack_give() (one worker), or pack_node_set()
  *            (what an agent saw). Who arrives and leaves is told apart from that: pack_arrived() also
  *            for those that found no room, pack_left() when they end or give up.

@@ -6,7 +6,7 @@
 
 #define SCORE_NONE INT32_MIN
 
-/* The best of a block for a form; node SLOT_NONE: to be looked for. */
+/* The best of a block or of a model for a form; node SLOT_NONE: to be looked for. */
 struct best {
     int32_t score;
     uint32_t node, rank;
@@ -15,6 +15,7 @@ struct best {
 /* What is remembered for a form. */
 struct memo {
     uint64_t read, asked; /* entries of the ring already read; when it was last asked for */
+    uint64_t layout;      /* nodes that had come and gone */
     uint32_t version;     /* of the measure */
 };
 
@@ -32,12 +33,15 @@ struct pack {
     struct memo *memos; /* of each form */
     int32_t *scores;    /* [forms][nodes], prices not in */
     struct best *bests; /* [forms][blocks] */
+    struct best *tops;  /* [forms][models], prices not in */
     struct pack_node *nodes;
+    uint32_t *ranks;                       /* of the nodes, side by side */
     uint32_t *block_model;                 /* SLOT_NONE = not in use */
     uint32_t *block_next;                  /* of the same model */
     uint32_t model_block[PACK_MODELS_MAX]; /* the first of each model */
     uint32_t *ring;                        /* nodes that changed */
     uint64_t changes, questions, arrivals;
+    uint64_t layout; /* counts nodes that come and go */
     uint32_t places, blocks, blocks_used, ring_mask;
 };
 

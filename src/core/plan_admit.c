@@ -47,8 +47,9 @@ static void add_special(const pool *p, const struct shape *s, const struct job_t
     }
 }
 
+/* prices: whether it can be had at all and what for is wanted, too; what for only with a budget. */
 static struct reach reach_of(const pool *p, const struct shape *s, const struct job_terms *terms,
-                             uint32_t region_index)
+                             uint32_t region_index, bool prices)
 {
     struct reach reach = {.usd_micros_per_hour = -1};
     uint64_t models = s->compat_mask & p->regions[region_index].model_mask;
@@ -59,12 +60,14 @@ static struct reach reach_of(const pool *p, const struct shape *s, const struct 
         else
             add_market(s, market, &reach);
     }
+    if (!prices) return reach;
     struct demand demand = demand_of(s, terms, s->devices_min, /* committed */ 0);
     struct mix mix;
     demand.ever = 1;
     demand.budget_left_usd_micros = INT64_MAX;
     supply_mix(p, &demand, region_index, SUPPLY_BY_DEVICE, &mix);
     if (mix.device_count >= s->devices_min) reach.usd_micros_per_hour = mix.usd_micros_per_hour;
+    if (reach.usd_micros_per_hour >= 0 && s->budget_usd_micros_per_hour == 0) return reach;
     bool cheaper =
         supply_alone(p, &demand, region_index, s->devices_min, &mix) &&
         (reach.usd_micros_per_hour < 0 || mix.usd_micros_per_hour < reach.usd_micros_per_hour);
@@ -78,7 +81,8 @@ static struct reach best_reach(const pool *p, const struct shape *s, const struc
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
         if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
-        struct reach here = reach_of(p, s, terms, i);
+        bool prices = s->budget_usd_micros_per_hour > 0 || best.usd_micros_per_hour < 0;
+        struct reach here = reach_of(p, s, terms, i, prices);
         best.any_offer |= here.any_offer;
         if (here.device_count > best.device_count) best.device_count = here.device_count;
         if (here.usd_micros_per_hour >= 0 &&

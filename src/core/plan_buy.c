@@ -753,6 +753,7 @@ void supply_best(const pool *p, const struct demand *demand, uint32_t region_ind
 {
     supply_mix(p, demand, region_index, SUPPLY_BY_NCU, ret_mix);
     if (ret_mix->device_count >= devices_min) return;
+    if (ret_mix->device_count == 0) return; /* nothing by any order */
     struct mix by_device;
     uint32_t met = ret_mix->met;
     supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &by_device);

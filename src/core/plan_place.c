@@ -250,13 +250,17 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         demand.budget_left_usd_micros =
             budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
     demand_limit(p, &demand, job);
-    struct mix mix;
-    supply_best(p, &demand, j->region_index, missing, &mix);
-    demand.node_devices_min = mix.node_devices_min;
-    demand.only_offer = mix.only_offer;
+    enum supply_order order = SUPPLY_BY_NCU;
+    if (missing > 0 && demand.devices_left > 1) { /* else it is the same by any order */
+        struct mix mix;
+        supply_best(p, &demand, j->region_index, missing, &mix);
+        demand.node_devices_min = mix.node_devices_min;
+        demand.only_offer = mix.only_offer;
+        order = (enum supply_order)mix.order;
+    }
     struct supply supply;
     struct pick pick;
-    supply_begin(&supply, p, &demand, j->region_index, (enum supply_order)mix.order);
+    supply_begin(&supply, p, &demand, j->region_index, order);
     for (uint64_t rest = supply.models; rest != 0; rest &= rest - 1)
         prices_sort(p, market_of(p, j->region_index, (uint32_t)__builtin_ctzll(rest)));
     bool took = false;

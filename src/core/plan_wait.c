@@ -122,7 +122,8 @@ static enum obstacle find_obstacle(struct lack *l)
     if (would_get(l, 0, &l->demand, &l->mix)) return OBSTACLE_NONE;
     l->met = l->mix.met | OBSTACLE_STOCK;
     if (l->demand.quota_short) l->met |= OBSTACLE_QUOTA;
-    if (l->demand.workers_left == 0) l->met |= OBSTACLE_WORKERS;
+    if (l->demand.workers_left == 0 || l->demand.workers_left < missing_of(l))
+        l->met |= OBSTACLE_WORKERS; /* maybe: victims are taken for so many at most */
     if (l->met == OBSTACLE_STOCK) return OBSTACLE_STOCK;
     for (uint32_t one = 1; one < OBSTACLES_ALL; one <<= 1) /* met may grow on the way */
         if ((l->met & one) != 0 && would_help(l, one)) return (enum obstacle)one;

@@ -144,14 +144,3 @@ void class_node(pool *p, uint32_t node, bool usable)
     ASSERT(usable || *count >= p->nodes[node].device_count);
     *count += usable ? p->nodes[node].device_count : -(uint64_t)p->nodes[node].device_count;
 }
-
-uint64_t class_preemptible_devices(const pool *p, uint32_t job_class, uint64_t model_mask)
-{
-    uint64_t count = 0;
-    for (uint32_t victim = job_class + 1; victim < JOB_CLASS_END; victim++) {
-        if (!class_may_preempt(p, job_class, victim)) continue;
-        for (uint32_t model = 0; model < p->config.limits.models_max; model++)
-            if ((model_mask >> model & 1) != 0) count += p->uses[model].held_count[victim];
-    }
-    return count;
-}

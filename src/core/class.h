@@ -38,7 +38,5 @@ uint64_t class_left_milli(const pool *p, const struct shape *s);
 void class_hold(pool *p, uint32_t lease, bool holds);
 void class_promise(pool *p, uint32_t job, uint32_t node, uint32_t device_count, bool more);
 void class_node(pool *p, uint32_t node, bool usable);
-/* Devices of these models held by classes that `job_class` may preempt. */
-uint64_t class_preemptible_devices(const pool *p, uint32_t job_class, uint64_t model_mask);
 
 #endif

@@ -457,10 +457,10 @@ static void watch_progress(struct world *w, struct node *node)
     if (w->split && !node->was_cut_off && position < node->reached)
         w->wrong = "the group went back for one that was cut off";
     bool level = connected && position >= node->reached;
+    /* With all others, also with those that have ended meanwhile: without them it begins anew. */
     for (uint32_t i = 0; i < w->node_count; i++) {
         const struct node *other = &w->node[i];
-        if (other->alive && !other->cut_off && other->member.self.position > position)
-            level = false;
+        if (!other->cut_off && other->member.self.position > position) level = false;
     }
     if (!node->cut_off && level) node->was_cut_off = false;
     if (!node->was_cut_off) node->reached = position;
@@ -1056,6 +1056,7 @@ static const uint64_t remembered[] = {
     3751,    /* a new leader with old news of a level member synced it, and its moments were gone */
     2152,    /* a share was asked for, withdrawn, and saved all the same */
     2000039, /* (of this check) one that is connected again is not level again for that alone */
+    2000220, /* (of this check) nor one that finds the others at their end */
     8683,    /* two who alone saw a step end died in turn, each before its report came through */
 };
 

@@ -3,27 +3,29 @@
 #include "core/preempt.h"
 #include "core/promise.h"
 
+/* For one node that is named, whatever the class may hold. */
+static struct search search_one(const pool *p, const struct demand *demand, uint32_t region_index,
+                                uint32_t need)
+{
+    return (struct search){.p = p,
+                           .demand = demand,
+                           .region_index = region_index,
+                           .need = need,
+                           .bears = need,
+                           .ncu_left = UINT64_MAX};
+}
+
 bool preempt_is_place(const pool *p, const struct demand *demand, uint32_t region_index,
                       uint32_t need, uint32_t node)
 {
-    struct search s = {.p = p,
-                       .demand = demand,
-                       .region_index = region_index,
-                       .need = need,
-                       .bears = need,
-                       .ncu_left = UINT64_MAX};
+    struct search s = search_one(p, demand, region_index, need);
     return search_is_place(&s, node);
 }
 
 uint32_t preempt_coming(const pool *p, const struct demand *demand, uint32_t region_index,
                         uint32_t need, uint32_t node)
 {
-    struct search s = {.p = p,
-                       .demand = demand,
-                       .region_index = region_index,
-                       .need = need,
-                       .bears = need,
-                       .ncu_left = UINT64_MAX};
+    struct search s = search_one(p, demand, region_index, need);
     return search_is_place(&s, node) ? search_coming(&s, node) : 0;
 }
 

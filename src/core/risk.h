@@ -5,7 +5,7 @@
  *            price per productive hour = price / (1 - hazard * changeover).
  * Hazard     What the provider tells, or what was seen: right after an offer took a node it takes
  *            the next one soon, too, and the longer it has been quiet the longer it stays so (a
- *            hazard of 0.6 / (time since + 13 minutes), fitted to spot traces of six zones). At first,
+ *            hazard of 0.6 / (time since + 13 minutes): the prior of spot_life.h). At first,
  *            for as long as an offer that refused is left alone, it counts double.
  * Changeover From the order of a node to its agent joining, measured for each offer.
  * Where      unit_usd_micros, by which markets are ordered and offers compared, holds the surcharge;

@@ -5,7 +5,8 @@
  *            plan_admit.c  yes or no at the door, with what would make it possible
  *            plan_place.c  which region a job starts in; devices taken there
  *            plan_wait.c   why a job waits
- *            plan_buy.c    the supply of a region in the order in which it is taken
+ *            plan_buy.c    the supply of a region in the order in which it is taken (parts of it:
+ *                          supply.h; what is asked of it: demand.c)
  *            plan_pack.c   which of the pool's own nodes takes a worker
  *            plan_claim.c  stock kept for gangs of higher classes
  *            plan_drain.c  nodes given up: price, notice, operator, hourly budget

@@ -74,6 +74,13 @@ static inline void engine_unlock(struct shoal *shoal)
     (void)pthread_mutex_unlock(&shoal->lock);
 }
 
+/* join.c. The machine may have changed: whoever waits for it is told. Lock held. */
+void engine_changed(void *shoal);
+void engine_release(struct shoal *shoal); /* its threads have ended; NULL: nothing */
+/* found.c: the first of the group, or after a loss of moments. Lock held; reading goes on without it.
+ * False: the folder is not to be used, the reason is on stderr. */
+bool engine_found(struct shoal *shoal);
+
 void slot_start(struct shoal *shoal); /* slot.c: the slot just taken, nothing of it is added yet */
 
 /* report.c, all with the lock held. */

@@ -16,13 +16,6 @@ struct member_peer *member_find(struct member *m, uint64_t id)
     return peer == NULL ? NULL : &m->peer[peer - m->peer];
 }
 
-static uint32_t index_of(const struct wire_turn *turn, uint64_t id)
-{
-    for (uint32_t i = 0; i < turn->member_count; i++)
-        if (turn->member[i] == id) return i;
-    return GROUP_NOBODY;
-}
-
 static void tell_stale(struct member *m)
 {
     for (uint32_t i = 0; i < m->peer_count; i++) {
@@ -37,7 +30,7 @@ void member_tell_all(struct member *m)
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
 }
 
-static void data_is_due(struct member *m, const struct member_peer *peer)
+void member_data_is_due(struct member *m, const struct member_peer *peer)
 {
     uint32_t index = (uint32_t)(peer - m->peer);
     m->data_due[index / 64] |= UINT64_C(1) << index % 64;
@@ -86,15 +79,11 @@ void member_check(const struct member *m)
     if (m->committing) ASSERT(m->commit.step == m->self.position);
 }
 
-static bool has_state_of(const struct wire_status *status, const struct wire_turn *turn)
-{
-    return status->has_state && status->era == turn->era && status->position >= turn->position;
-}
-
 bool member_is_there(const struct member *m, uint32_t index)
 {
     const struct wire_status *status = member_status_of(m, m->turn.member[index]);
-    return status != NULL && has_state_of(status, &m->turn);
+    return status != NULL && status->has_state && status->era == m->turn.era &&
+           status->position >= m->turn.position;
 }
 
 bool member_waits_for_watchers(const struct member *m)
@@ -102,126 +91,6 @@ bool member_waits_for_watchers(const struct member *m)
     for (uint32_t i = 0; i < m->turn.member_count; i++)
         if (wire_turn_watches(&m->turn, i) && !member_is_there(m, i)) return true;
     return false;
-}
-
-/* The state is cut into a stripe for each source: its number and how many there are. */
-static uint32_t stripe_of(const struct wire_turn *turn, uint32_t index, uint32_t *ret_count)
-{
-    uint32_t stripe = 0;
-    *ret_count = 0;
-    for (uint32_t i = 0; i < turn->member_count; i++) {
-        if (turn->source[i] != GROUP_NOBODY) continue;
-        stripe += i < index;
-        ++*ret_count;
-    }
-    return stripe;
-}
-
-static void begin_exchange(struct member *m)
-{
-    m->exchange.zone = m->turn.zone;
-    m->exchange.watchers = 0;
-    for (uint32_t i = 0; i < m->turn.member_count; i++)
-        if (wire_turn_watches(&m->turn, i)) m->exchange.watchers |= UINT64_C(1) << i;
-    m->sums_told = false;
-    exchange_begin(&m->exchange, &m->turn.tag, m->turn.member_count, m->me);
-}
-
-/* Means may come from now on: nothing of this member is waited for. */
-static void begin_watch(struct member *m)
-{
-    uint32_t speaker = index_of(&m->turn, m->speaker);
-    if (speaker != GROUP_NOBODY && wire_turn_watches(&m->turn, speaker)) member_repeat_log(m, 1);
-    m->watching = !has_state_of(&m->self, &m->turn) || !member_shard_stands(m);
-    if (member_is_sharded(m) && !member_shard_begin_watch(m)) {
-        m->self.broken = m->turn.tag;
-        return;
-    }
-    member_void_sums(m);
-    begin_exchange(m);
-    m->sums_told = true;
-    exchange_ready(&m->exchange, &m->done);
-    m->fetch_wanted = m->watching;
-}
-
-static void begin_compute(struct member *m)
-{
-    member_save_count_losses(m, &m->turn);
-    m->last_compute = m->turn;
-    if (m->turn.generation > m->generation_max) m->generation_max = m->turn.generation;
-    m->self.generation = m->generation_max;
-    if (wire_turn_has_base(&m->turn)) m->shards.cut = m->shards.offered;
-    if (m->me != GROUP_NOBODY && wire_turn_watches(&m->turn, m->me)) {
-        begin_watch(m);
-        return;
-    }
-    bool here = m->me != GROUP_NOBODY && m->self.has_state && !m->committing &&
-                m->self.position == m->turn.position;
-    if (!here) return; /* the leader learns it from our status */
-    if (m->exchange.broken) member_void_sums(m);
-    if (member_is_sharded(m) && !member_shard_begin_compute(m)) return;
-    m->mine = slots_owned(m->turn.owner, m->turn.slot_count, m->me);
-    bool partial_is_ours = !m->slot_is_partial || slot_set_has(&m->mine, m->slot);
-    if (!slot_set_is_within(&m->done, &m->mine) || !partial_is_ours) member_void_sums(m);
-    if (!slot_set_is_within(&m->mine, &m->done)) m->self.ready = (struct wire_tag){0};
-    begin_exchange(m);
-}
-
-static void begin_sync(struct member *m)
-{
-    uint32_t speaker = index_of(&m->turn, m->speaker);
-    if (speaker != GROUP_NOBODY && m->turn.source[speaker] != GROUP_NOBODY)
-        member_repeat_log(m, 1); /* it did not see the step end that it would have told of */
-    if (m->me == GROUP_NOBODY || m->turn.source[m->me] == GROUP_NOBODY) return;
-    if (m->turn.source[m->me] != m->me) {
-        m->fetch_wanted = true;
-        return;
-    }
-    if (m->turn.position != 0 || m->self.has_state) return; /* only initial weights are kept */
-    m->self.has_state = 1;
-    m->self.era = m->turn.era;
-    m->self.fell_at = m->turn.fell_at;
-    m->self.fell_base = m->turn.fell_base;
-    m->self.moved_by = m->turn.tag;
-}
-
-static void accept_turn(struct member *m, const struct wire_turn *turn)
-{
-    ASSERT(wire_tag_compare(&turn->tag, &m->turn.tag) > 0);
-    m->turn = *turn;
-    m->self.turn = turn->tag;
-    if (turn->tag.turn > m->turn_max) m->turn_max = turn->tag.turn;
-    m->me = index_of(turn, m->config.id);
-    m->mine = (struct slot_set){0};
-    m->fetch_wanted = m->in.active = m->watching = false;
-    m->outvoted = 0;
-    member_shard_accept(m);
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        m->peer[i].out.active = false;
-        m->peer[i].fetch_due = false;
-    }
-    if (!m->committing) exchange_abort(&m->exchange);
-    if (m->self.leaving && m->me == GROUP_NOBODY && member_shard_may_go(m))
-        m->exit = MEMBER_WANT_EXIT_LEFT;
-    switch ((enum turn_kind)turn->kind) {
-    case TURN_COMPUTE: begin_compute(m); break;
-    case TURN_SYNC: begin_sync(m); break;
-    case TURN_SAVE: member_shard_begin_save(m); break;
-    case TURN_RECUT: member_shard_begin_recut(m); break;
-    case TURN_SEAL: member_shard_begin_seal(m); break;
-    case TURN_VOTE: member_vote_begin(m); break;
-    case TURN_FINISH: /* late comers of a finished job have nothing to do either */
-        if (m->me != GROUP_NOBODY || turn->position == m->config.steps)
-            m->exit = m->self.has_state && m->self.position == m->config.steps
-                          ? MEMBER_WANT_EXIT_DONE
-                          : MEMBER_WANT_EXIT_LEFT;
-        if (m->exit == MEMBER_WANT_EXIT_DONE) member_repeat_log(m, MEMBER_REPEAT_MAX);
-        break; /* nobody is left to fill a gap later: all tell what is not stored */
-    }
-    if (turn->save != 0) member_save_order(m, turn);
-    member_tell_all(m); /* data comes only from and to those known to have taken it */
-    for (uint32_t i = 0; i < m->peer_count; i++)
-        if (wire_tag_compare(&m->peer[i].status.turn, &turn->tag) == 0) data_is_due(m, &m->peer[i]);
 }
 
 /* All means are here: the step counts, once it is applied. */
@@ -244,25 +113,6 @@ static bool computes_now(const struct member *m)
            !m->watching && m->self.position == m->turn.position;
 }
 
-/* Its memory is free to be written over: by the state, and by means before that. */
-static bool may_receive(const struct member *m)
-{
-    return m->parked && !m->committing && m->saves.copying == 0;
-}
-
-static void ask_for_state(struct member *m)
-{
-    uint32_t count;
-    m->fetch_wanted = false;
-    (void)stripe_of(&m->turn, 0, &count);
-    transfer_receive(&m->in, &m->config.state, count);
-    for (uint32_t i = 0; i < m->turn.member_count; i++) {
-        struct member_peer *source = member_find(m, m->turn.member[i]);
-        /* Who is not there is asked when it comes; if it is gone the leader sees it too. */
-        if (m->turn.source[i] == GROUP_NOBODY && source != NULL) source->fetch_due = true;
-    }
-}
-
 static void advance(struct member *m)
 {
     if (m->exit != 0) return;
@@ -283,7 +133,7 @@ static void advance(struct member *m)
     }
     member_shard_advance(m);
     member_vote_advance(m);
-    if (m->fetch_wanted && may_receive(m)) ask_for_state(m);
+    if (m->fetch_wanted && member_may_receive(m)) member_ask_for_state(m);
 }
 
 static void speak(struct member *m)
@@ -310,8 +160,8 @@ static bool offer_is_good(const struct member *m)
 /* A watcher takes its turn when means may come: nobody sends to one that has not taken it. */
 static bool may_take_offer(const struct member *m)
 {
-    uint32_t index = index_of(&m->offered, m->config.id);
-    return index == GROUP_NOBODY || !wire_turn_watches(&m->offered, index) || may_receive(m);
+    uint32_t index = wire_turn_index(&m->offered, m->config.id);
+    return index == GROUP_NOBODY || !wire_turn_watches(&m->offered, index) || member_may_receive(m);
 }
 
 /* After every event: take what became possible, then lead if it is ours to lead. */
@@ -320,7 +170,7 @@ void member_settle(struct member *m)
     if (!m->started || m->exit != 0) return;
     if (wire_tag_compare(&m->offered.tag, &m->turn.tag) > 0 && offer_is_good(m) &&
         may_take_offer(m))
-        accept_turn(m, &m->offered);
+        member_accept(m, &m->offered);
     advance(m);
     speak(m);
     member_save_watch(m);
@@ -329,7 +179,7 @@ void member_settle(struct member *m)
     /* One turn may be over at once: a cut that moves nothing, say. */
     for (int turns = 0; turns < 3 && m->exit == 0 && member_plan(m, &turn, &cut); turns++) {
         if (turn.kind == TURN_RECUT || wire_turn_has_base(&turn)) m->shards.offered = cut;
-        accept_turn(m, &turn);
+        member_accept(m, &turn);
         for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].turn_due = true;
         advance(m);
     }
@@ -399,13 +249,12 @@ static struct member_peer *free_peer(struct member *m)
  * another. A source that was not connected when the sync began is asked now. */
 static void meet_again(struct member *m, struct member_peer *peer, const struct wire_tag *lost_in)
 {
-    uint32_t index = index_of(&m->turn, peer->id);
+    uint32_t index = wire_turn_index(&m->turn, peer->id);
     if (index == GROUP_NOBODY || m->me == GROUP_NOBODY) return;
     bool lost = wire_tag_compare(lost_in, &m->turn.tag) == 0;
     bool source = m->in.active && m->turn.source[index] == GROUP_NOBODY;
     if (source && (m->turn.kind == TURN_SYNC || !lost)) {
-        uint32_t count, stripe = stripe_of(&m->turn, index, &count);
-        peer->fetch_due = transfer_repeat(&m->in, &m->config.state, stripe, count);
+        peer->fetch_due = member_ask_again(m, index);
     } else if (lost) {
         m->self.broken = m->turn.tag;
         member_tell_all(m);
@@ -454,164 +303,4 @@ void member_heard(struct member *m, uint64_t id, int64_t now_us)
 {
     struct member_peer *peer = member_find(m, id);
     if (peer != NULL && peer->connected) liveness_heard(&peer->live, now_us);
-}
-
-static bool take_status(struct member *m, struct member_peer *peer, const uint8_t *bytes,
-                        size_t count)
-{
-    struct wire_status status;
-    if (!wire_get_status(bytes, count, &status)) return false;
-    if (status.position > m->config.steps) return false;
-    if (wire_tag_compare(&peer->status.turn, &status.turn) != 0) data_is_due(m, peer);
-    peer->status = status;
-    peer->knows_status = true;
-    bool prompt = m->now_us - m->woke_us > MEMBER_TICK_US;
-    liveness_beat(&peer->live, status.beat_us, peer->live.heard_us, prompt);
-    if (status.turn.turn > m->turn_max) m->turn_max = status.turn.turn;
-    if (status.generation > m->generation_max) m->generation_max = status.generation;
-    return true;
-}
-
-static bool take_turn(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
-                      size_t count)
-{
-    struct wire_turn turn;
-    struct wire_cut cut;
-    if (!wire_get_turn(bytes, count, &turn, &cut) || turn.tag.leader != peer->id) return false;
-    if (turn.kind == TURN_COMPUTE && turn.slot_count != m->config.slot_count) return false;
-    if (turn.position > m->config.steps) return false;
-    if (!member_shard_takes(m, &turn, &cut)) return false;
-    if (turn.tag.turn > m->turn_max) m->turn_max = turn.tag.turn;
-    /* One place is enough: who really leads repeats its turn, and goes before the others. */
-    if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0) {
-        m->offered = turn;
-        if (turn.kind == TURN_RECUT || wire_turn_has_base(&turn)) m->shards.offered = cut;
-    }
-    return true;
-}
-
-static bool take_fetch(struct member *m, struct member_peer *peer, const uint8_t *bytes,
-                       size_t count)
-{
-    struct wire_cursor cursor = wire_reader(bytes, count);
-    struct wire_tag tag = wire_read_tag(&cursor);
-    if (cursor.failed || cursor.at != cursor.end) return false;
-    if (wire_tag_compare(&tag, &m->turn.tag) != 0) return true;
-    uint32_t index = index_of(&m->turn, peer->id), stripes;
-    if (index == GROUP_NOBODY || m->turn.source[index] == GROUP_NOBODY) return false;
-    if (m->me == GROUP_NOBODY || m->turn.source[m->me] != GROUP_NOBODY) return false;
-    uint32_t stripe = stripe_of(&m->turn, m->me, &stripes);
-    transfer_send(&peer->out, &m->config.state, stripe, stripes);
-    data_is_due(m, peer);
-    member_repeat_log(m, 1); /* perhaps only we saw this step end, and the target outlives us */
-    return true;
-}
-
-static bool take_state(struct member *m, const struct member_peer *peer, const struct wire_tag *tag,
-                       const uint8_t *header, const uint8_t *payload, size_t count)
-{
-    if (wire_tag_compare(tag, &m->turn.tag) != 0 || !m->in.active) return true;
-    uint32_t from = index_of(&m->turn, peer->id), stripes;
-    if (from == GROUP_NOBODY || m->turn.source[from] != GROUP_NOBODY) return false;
-    uint32_t stripe = stripe_of(&m->turn, from, &stripes);
-    switch (transfer_take(&m->in, stripe, &m->config.state, header, payload, count)) {
-    case TRANSFER_BAD: return false;
-    case TRANSFER_MORE: return true;
-    case TRANSFER_DONE: break;
-    }
-    quant_check_scales(m->config.scale, m->config.layout->block_count);
-    member_shard_forget(m);
-    m->self.has_state = m->self.unsure = 1;
-    m->self.era = m->turn.era;
-    m->self.fell_at = m->turn.fell_at;
-    m->self.fell_base = m->turn.fell_base;
-    m->self.position = m->turn.position;
-    m->self.moved_by = m->watching ? (struct wire_tag){0} : m->turn.tag; /* its step is to come */
-    member_void_sums(m);
-    if (m->watching) member_shard_adopt(m);
-    m->watching = false;
-    member_tell_all(m);
-    return true;
-}
-
-static bool take_shard(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
-                       size_t count)
-{
-    struct wire_shard shard;
-    if (!wire_get_shard(bytes, count, &shard)) return false;
-    return member_save_take_shard(m, peer->id, &shard);
-}
-
-static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
-{
-    if (now_us > m->now_us) m->now_us = now_us;
-    liveness_heard(&peer->live, m->now_us);
-    peer->asked = peer->given_up = false;
-}
-
-static bool take_data(struct member *m, const struct member_peer *peer, const uint8_t *header,
-                      const uint8_t *payload, size_t count)
-{
-    struct wire_tag tag;
-    if (transfer_is_state(header, &tag)) return take_state(m, peer, &tag, header, payload, count);
-    uint32_t from = index_of(&m->turn, peer->id);
-    bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
-                  wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
-    if (member_is_sharded(m) && handover_is_ours(header))
-        return from == GROUP_NOBODY || m->me == GROUP_NOBODY ||
-               handover_take(&m->shards.handover, from, header, payload, count);
-    if (!member) return true;
-    bool awaited = m->config.recorder != NULL && exchange_awaits_part(&m->exchange, from);
-    if (!exchange_take(&m->exchange, from, header, payload, count)) return false;
-    if (m->config.recorder == NULL) return true;
-    recorder_bytes(m->config.recorder, m->now_us);
-    if (awaited) recorder_part(m->config.recorder, from, count, m->now_us);
-    return true;
-}
-
-bool member_take(struct member *m, uint64_t id, const uint8_t *header, const uint8_t *payload,
-                 size_t count, int64_t now_us)
-{
-    struct member_peer *peer = member_find(m, id);
-    if (peer == NULL || !peer->connected) return false;
-    hear(m, peer, now_us);
-    if (!take_data(m, peer, header, payload, count)) return false;
-    member_settle(m);
-    return true;
-}
-
-static bool take_vouch(struct member *m, struct member_peer *peer, const uint8_t *bytes,
-                       size_t count)
-{
-    struct wire_vouch vouch;
-    if (!wire_get_vouch(bytes, count, &vouch)) return false;
-    member_take_vouch(m, peer, &vouch);
-    return true;
-}
-
-bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
-                  size_t count, int64_t now_us)
-{
-    struct member_peer *peer = member_find(m, id);
-    if (peer == NULL || !peer->connected) return false;
-    hear(m, peer, now_us);
-    bool sound = false;
-    switch (kind) {
-    case WIRE_STATUS: sound = take_status(m, peer, bytes, count); break;
-    case WIRE_TURN: sound = take_turn(m, peer, bytes, count); break;
-    case WIRE_DATA:
-        sound =
-            count >= EXCHANGE_HEADER_BYTES &&
-            take_data(m, peer, bytes, bytes + EXCHANGE_HEADER_BYTES, count - EXCHANGE_HEADER_BYTES);
-        break;
-    case WIRE_FETCH: sound = take_fetch(m, peer, bytes, count); break;
-    case WIRE_SHARD: sound = take_shard(m, peer, bytes, count); break;
-    case WIRE_VOUCH: sound = take_vouch(m, peer, bytes, count); break;
-    case WIRE_SUMMARY: sound = member_take_summary(m, peer, bytes, count); break;
-    case WIRE_HELLO:
-    case WIRE_PROOF:
-    case WIRE_KIND_END: break;
-    }
-    if (sound) member_settle(m);
-    return sound;
 }

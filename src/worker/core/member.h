@@ -283,6 +283,19 @@ void member_manifest_done(struct member *m, const struct wire_tag *tag);
 
 /* For member*.c alone. */
 void member_settle(struct member *m);
+void member_data_is_due(struct member *m, const struct member_peer *peer);
+/* member_turn.c: from now on `turn` is in force. */
+void member_accept(struct member *m, const struct wire_turn *turn);
+/* member_state.c: the state of the turn's position to those behind. */
+bool member_may_receive(
+    const struct member *m); /* its memory is free: for it, and for means before */
+void member_ask_for_state(struct member *m);
+bool member_ask_again(struct member *m,
+                      uint32_t index); /* false: nothing is missing of that source */
+bool member_take_fetch(struct member *m, struct member_peer *peer, const uint8_t *bytes,
+                       size_t count);
+bool member_take_state(struct member *m, const struct member_peer *peer, const struct wire_tag *tag,
+                       const uint8_t *header, const uint8_t *payload, size_t count);
 /* Has this member of the turn in force the state of its position, or more? */
 bool member_is_there(const struct member *m, uint32_t index);
 bool member_waits_for_watchers(const struct member *m);

@@ -293,13 +293,6 @@ static bool same_members(const struct wire_turn *a, const struct wire_turn *b)
            memcmp(a->member, b->member, a->member_count * sizeof a->member[0]) == 0;
 }
 
-static uint8_t index_of(const struct wire_turn *turn, uint64_t id)
-{
-    for (uint32_t i = 0; i < turn->member_count; i++)
-        if (turn->member[i] == id) return (uint8_t)i;
-    return GROUP_NOBODY;
-}
-
 /* Those who get slots, and their speeds. Returns how many. */
 static uint32_t choose_workers(const struct member *m, const struct wire_turn *turn,
                                uint8_t *ret_worker, uint32_t *ret_slot_us)
@@ -335,8 +328,8 @@ static void choose_owners(struct member *m, struct wire_turn *turn)
     turn->slot_count = slots;
     if (last->tag.turn != 0 && last->position == turn->position) { /* redo: keep what is done */
         for (uint32_t slot = 0; slot < slots; slot++)
-            turn->owner[slot] =
-                worker_of(worker, workers, index_of(turn, last->member[last->owner[slot]]));
+            turn->owner[slot] = worker_of(
+                worker, workers, (uint8_t)wire_turn_index(turn, last->member[last->owner[slot]]));
         turn->redone_slots =
             last->redone_slots + slots_reassign(turn->owner, slots, slot_us, workers);
         name_members(turn->owner, slots, worker);

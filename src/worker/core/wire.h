@@ -137,6 +137,14 @@ struct wire_cut {
     uint64_t base_member[GROUP_MEMBERS_MAX];
 };
 
+/* Place of a member in the turn, or GROUP_NOBODY. */
+static inline uint32_t wire_turn_index(const struct wire_turn *turn, uint64_t id)
+{
+    for (uint32_t i = 0; i < turn->member_count; i++)
+        if (turn->member[i] == id) return i;
+    return GROUP_NOBODY;
+}
+
 /* Does this member of a COMPUTE watch? */
 static inline bool wire_turn_watches(const struct wire_turn *turn, uint32_t index)
 {

@@ -3,7 +3,10 @@
 #include "cli/format.h"
 #include "cli/market.h"
 #include "cli/market_import.h"
+#include "cli/market_show.h"
+#include "cli/text.h"
 #include "cli/verbs.h"
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,26 +57,55 @@ struct table *market_table(const json_t *offers)
     return table;
 }
 
-static bool market_print(const json_t *answer, const struct term *term, struct error *ret_error)
+/* "&key=value", the value escaped. */
+static void add_query(struct text *path, const char *key, const char *value)
 {
-    struct table *table = market_table(json_object_get(answer, "offers"));
-    return table_finish(table, term,
-                        "no offers: name a provider under \"providers:\" in shoal.yaml", ret_error);
+    if (value == NULL) return;
+    text_add(path, "%s%s=", strchr(path->bytes, '?') == NULL ? "?" : "&", key);
+    for (const char *at = value; *at != '\0'; at++)
+        text_add(path, isalnum((unsigned char)*at) ? "%c" : "%%%02X", (unsigned char)*at);
+}
+
+struct market_words {
+    const char *out, *model, *zone, *region, *hours;
+};
+
+static int show_market(const struct cli_args *args, const struct market_words *words)
+{
+    struct text path = {0};
+    text_add(&path, "/v1/market");
+    if (!path.failed) {
+        add_query(&path, "model", words->model);
+        add_query(&path, "zone", words->zone);
+        add_query(&path, "region", words->region);
+        add_query(&path, "hours", words->hours);
+    }
+    struct error error;
+    bool ok = !path.failed || error_set(&error, "out of memory");
+    int code = ok ? cli_show(args, path.bytes, market_show) : cli_fail(&error);
+    text_free(&path);
+    return code;
 }
 
 int verb_market(const struct cli_verb *verb, int argc, char **argv)
 {
-    const char *out = NULL;
+    struct market_words w = {0};
     const struct cli_flag flags[] = {
-        {"--out", "FILE", "import: write what was read as CSV", NULL, &out}};
+        {"--model", "MODEL", "only offers of this device model", NULL, &w.model},
+        {"--zone", "ZONE", "only offers of this zone", NULL, &w.zone},
+        {"--region", "REGION", "only offers of this region", NULL, &w.region},
+        {"--hours", "N", "how far back prices are shown (default 24)", NULL, &w.hours},
+        {"--out", "FILE", "import: write what was read as CSV", NULL, &w.out}};
     struct cli_args args;
-    int code = cli_read(verb, argc, argv, flags, 1, &args);
+    int code = cli_read(verb, argc, argv, flags, sizeof flags / sizeof flags[0], &args);
     if (code != CLI_GO_ON) return code;
-    if (args.word_count == 0 && out == NULL) return cli_show(&args, "/v1/offers", market_print);
-    if (args.word_count == 2 && strcmp(args.words[0], "import") == 0)
-        return market_import(args.words[1], out, args.json);
+    bool filters = w.model != NULL || w.zone != NULL || w.region != NULL || w.hours != NULL;
+    if (args.word_count == 0 && w.out == NULL) return show_market(&args, &w);
+    if (args.word_count == 2 && strcmp(args.words[0], "import") == 0 && !filters)
+        return market_import(args.words[1], w.out, args.json);
     fprintf(stderr,
-            "shoal market: usage: shoal market, or shoal market import FILE [--out FILE]\n");
+            "shoal market: usage: shoal market [--model M] [--zone Z] [--region R] [--hours N], or "
+            "shoal market import FILE [--out FILE]\n");
     return CLI_USAGE;
 }
 

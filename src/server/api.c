@@ -58,13 +58,15 @@ static api_call *const calls[ROUTE_END] = {
     [ROUTE_LEDGER] = api_ledger,
     [ROUTE_DECISIONS] = api_decisions,
     [ROUTE_AGENT_REPORT] = api_agent_report,
+    [ROUTE_MARKET] = api_market,
 };
 
 /* What the core has just said reaches the tables one commit later. A call that reads them waits
  * for that commit, so that nobody sees less than he was told before. */
 static bool reads_outputs(enum route_id id)
 {
-    return id == ROUTE_JOB_WHY || id == ROUTE_COST || id == ROUTE_LEDGER || id == ROUTE_DECISIONS;
+    return id == ROUTE_JOB_WHY || id == ROUTE_COST || id == ROUTE_LEDGER || id == ROUTE_DECISIONS ||
+           id == ROUTE_MARKET;
 }
 
 static void on_flushed(void *arg, const char *error)

@@ -131,15 +131,13 @@ bool offers_event(struct offers *o, names *n, const struct catalog *catalog, con
     return true;
 }
 
-/* Drops what is older than an hour; if that is not enough, thins the older half. */
-static void make_room(struct array *prices, int64_t now_us)
+/* Thins the older half: what is long ago is kept, ever more coarsely. */
+static void make_room(struct array *prices)
 {
     struct offer_price *points = prices->items;
-    uint32_t old = 0, kept = 0;
-    while (old < prices->count && points[old].at_us < now_us - OFFER_HISTORY_US) old++;
-    bool thin = old == 0;
-    for (uint32_t i = old; i < prices->count; i++)
-        if (!thin || i >= prices->count / 2 || i % 2 == 0) points[kept++] = points[i];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < prices->count; i++)
+        if (i >= prices->count / 2 || i % 2 == 0) points[kept++] = points[i];
     prices->count = kept;
 }
 
@@ -159,7 +157,7 @@ static void note_price(struct offers *o, uint64_t id, int64_t usd_micros, int64_
         last->usd_micros_per_hour = usd_micros;
         return;
     }
-    if (prices->count >= OFFER_PRICES_MAX) make_room(prices, now_us);
+    if (prices->count >= OFFER_PRICES_MAX) make_room(prices);
     struct offer_price *point = array_push(prices);
     if (point == NULL) return; /* a gap in a picture */
     *point = (struct offer_price){.at_us = now_us, .usd_micros_per_hour = usd_micros};

@@ -1,4 +1,4 @@
-/* Offers as the drivers name them: the number of each, who sells it, its prices of the last hour.
+/* Offers as the drivers name them: the number of each, who sells it, its prices of late.
  *
  * Role       Turns a driver's offer into an OFFER_CHANGED event, and a command's offer number back
  *            into a driver and the names it knows. Knows when only the price is new, which is told
@@ -7,7 +7,8 @@
  *            is the name of the offer in the table of names (NAME_OFFER), so its number survives a
  *            restart.
  * Prices     Kept in memory only: fed by live and by replayed events. At most one point a second
- *            and OFFER_PRICES_MAX points; when full, the older half loses every other point.
+ *            and OFFER_PRICES_MAX points; when full, the older half loses every other point, so that
+ *            the beginning is kept, ever more coarsely.
  */
 #ifndef SHOAL_SERVER_OFFERS_H
 #define SHOAL_SERVER_OFFERS_H

@@ -284,6 +284,7 @@ bool server_open(struct server *s, const struct server_options *options, struct 
     offers_init(&s->offers);
     agents_init(&s->agents);
     leases_init(&s->leases);
+    lives_init(&s->lives);
     stalls_init(&s->stalls);
     jobs_init(&s->jobs, NULL, NULL); /* again when the journal is open */
     s->config = mem_zalloc(1, sizeof *s->config);
@@ -300,6 +301,7 @@ void server_free(struct server *s)
 {
     jobs_free(&s->jobs);
     stalls_free(&s->stalls);
+    lives_free(&s->lives);
     leases_free(&s->leases);
     agents_free(&s->agents);
     offers_free(&s->offers);

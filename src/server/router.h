@@ -37,6 +37,7 @@ enum route_id {
     ROUTE_LEDGER,
     ROUTE_DECISIONS,
     ROUTE_AGENT_REPORT,
+    ROUTE_MARKET,
     ROUTE_END
 };
 

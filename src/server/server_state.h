@@ -14,6 +14,7 @@
 #include "server/jobs.h"
 #include "server/journal.h"
 #include "server/leases.h"
+#include "server/lives.h"
 #include "server/names.h"
 #include "server/offers.h"
 #include "server/providers.h"
@@ -38,6 +39,7 @@ struct server {
     struct agents agents;
     struct leases leases;
     struct stalls stalls;
+    struct lives lives;
     pool *pool;
     void *pool_memory;
     pump *pump;
@@ -87,6 +89,7 @@ void api_cost(struct server *s, request *r);
 void api_budget(struct server *s, request *r);
 void api_ledger(struct server *s, request *r);
 void api_decisions(struct server *s, request *r);
+void api_market(struct server *s, request *r);
 void api_metrics(struct server *s, request *r);
 void api_agent_report(struct server *s, request *r);
 

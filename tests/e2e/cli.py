@@ -42,6 +42,13 @@ def up_and_down(shell):
     shell.run("market", says="borealis/east-1")
     offers = json.loads(shell.run("market", "--json"))["offers"]
     assert all(offer["ncu_milli"] > 0 for offer in offers), offers
+    some = json.loads(shell.run("market", "--json", "--zone", "aurora/east-a", "--model", "H100"))["offers"]
+    assert {(o["zone"], o["model"]) for o in some} == {("aurora/east-a", "H100")}, some
+    assert all(o["history"] and o["survival"]["losses"] == [] for o in some), some
+    assert "\033" not in shell.run("market", "--region", "west", says="cheapest in")
+    shell.run("market", "--model", "H10", status=1, says="there are: ")
+    shell.run("market", "--hours", "soon", status=1, says="hours=soon")
+    shell.run("market", "--hours", "1", "import", "x", status=2, says="shoal market import FILE")
 
 
 def jobs(shell):

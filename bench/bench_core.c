@@ -244,8 +244,7 @@ static double place_all(struct drive *d, uint32_t devices)
     return (double)(d->placed - before) * 1e6 / (double)(took_us > 0 ? took_us : 1);
 }
 
-/* A full pool with a queue: each job that ends makes room for the next. */
-static double replace_some(struct drive *d, uint32_t count)
+static void queue_jobs(struct drive *d, uint32_t count)
 {
     uint64_t id = UINT64_C(1) << 40;
     for (uint32_t i = 0; i < count; i++) {
@@ -253,6 +252,11 @@ static double replace_some(struct drive *d, uint32_t count)
         step(d, &job);
     }
     settle(d);
+}
+
+/* A full pool with a queue: each job that ends makes room for the next. */
+static double replace_some(struct drive *d, uint32_t count)
+{
     uint64_t before = d->placed;
     int64_t start_us = clock_monotonic_us();
     for (uint32_t i = 0; i < count; i++) {
@@ -311,6 +315,7 @@ static void bench_size(const char *size, uint32_t devices, uint32_t projects, bo
         define_tenants(&d);
         placements[run] = place_all(&d, devices);
         rounds[run] = round_p99(&d, times_us);
+        queue_jobs(&d, devices / 4);
         replacements[run] = replace_some(&d, devices / 4);
         close_drive(&d);
     }
@@ -326,6 +331,43 @@ static void bench_size(const char *size, uint32_t devices, uint32_t projects, bo
               200000, true);
     print_row("round_p99_us", size, median_of_doubles(rounds, RUNS), "us", "budget", 5000, false);
     mem_free(times_us);
+}
+
+/* A full pool and a million jobs behind it, of a thousand projects: what comes free goes to whose turn it is. */
+static void bench_million(void)
+{
+    enum { DEVICES = 100000, QUEUED = 1000000, ENDS = DEVICES };
+    double replacements[RUNS], rounds[RUNS], submissions[RUNS];
+    double *times_us = need(ROUNDS, sizeof times_us[0]);
+    uint32_t nodes = DEVICES / NODE_DEVICES + REGIONS * MODELS;
+    for (uint32_t run = 0; run < RUNS; run++) {
+        struct drive d;
+        open_drive(&d,
+                   (struct pool_limits){.nodes_max = nodes,
+                                        .jobs_max = DEVICES + QUEUED + 100,
+                                        .offers_max = REGIONS * MODELS,
+                                        .models_max = MODELS,
+                                        .pools_max = 1,
+                                        .leases_max = nodes * NODE_DEVICES + 100},
+                   DEVICES);
+        fill_nodes(&d, DEVICES);
+        d.projects = 1000;
+        define_tenants(&d);
+        (void)place_all(&d, DEVICES);
+        int64_t start_us = clock_monotonic_us();
+        queue_jobs(&d, QUEUED);
+        submissions[run] = QUEUED * 1e6 / (double)(clock_monotonic_us() - start_us);
+        rounds[run] = round_p99(&d, times_us);
+        replacements[run] = replace_some(&d, ENDS);
+        close_drive(&d);
+    }
+    mem_free(times_us);
+    print_row("submissions_per_s", "100k.queued_1m", median_of_doubles(submissions, RUNS), "1/s",
+              "budget", 200000, true);
+    print_row("replacements_per_s", "100k.queued_1m", median_of_doubles(replacements, RUNS), "1/s",
+              "budget", 200000, true);
+    print_row("round_p99_us", "100k.queued_1m", median_of_doubles(rounds, RUNS), "us", "budget",
+              5000, false);
 }
 
 enum { LOST_JOBS = 1000 };
@@ -532,6 +574,7 @@ int main(int argc, char **argv)
     if (wanted(argc, argv, "100k")) bench_size("100k", 100000, 0, false);
     if (wanted(argc, argv, "projects")) bench_size("10k.projects_1000", 10000, 1000, false);
     if (wanted(argc, argv, "preempting")) bench_size("10k.preempting", 10000, 0, true);
+    if (wanted(argc, argv, "million")) bench_million();
     if (wanted(argc, argv, "loss")) bench_loss("10k", 10000);
     if (wanted(argc, argv, "loss")) bench_loss("100k", 100000);
     if (wanted(argc, argv, "1m")) {

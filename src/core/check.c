@@ -1,5 +1,6 @@
 /* Every invariant of the pool, asserted. O(state): simulator and tests call it after each step, the
  * daemon now and then. */
+#include "core/ask.h"
 #include "core/assert.h"
 #include "core/job.h"
 #include "core/lease.h"
@@ -308,17 +309,17 @@ static void check_jobs(const pool *p)
     check_list(&p->ended, CHAIN(p->jobs, ended_link));
 }
 
-static void check_shapes(const pool *p)
+static uint32_t check_shapes_of(const pool *p, const struct list *shapes)
 {
-    uint32_t users = 0, live = 0;
-    check_list(&p->shapes_used, CHAIN(p->shapes, shapes_link));
-    check_list(&p->shapes_free, CHAIN(p->shapes, shapes_link));
-    ASSERT(p->shapes_used.count + p->shapes_free.count == p->shapes_end);
-    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+    uint32_t users = 0;
+    check_list(shapes, CHAIN(p->shapes, shapes_link));
+    for (uint32_t s = shapes->head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
         const struct shape *shape = &p->shapes[s];
         users += shape->user_count;
         ASSERT(shape->first_waiting == 0);
         ASSERT(shape->threshold_ppm >= p->least_threshold_ppm);
+        if (!plan_match_owns(p, shape))
+            ASSERT((shape->queue.count == 0) == (shapes == &p->shapes_idle));
         check_list(&shape->queue, CHAIN(p->jobs, queue_link));
         for (uint32_t j = shape->queue.head; j != SLOT_NONE; j = p->jobs[j].queue_link.next) {
             ASSERT(p->jobs[j].state == JOB_QUEUED);
@@ -327,8 +328,21 @@ static void check_shapes(const pool *p)
             if (next != SLOT_NONE) ASSERT(p->jobs[j].order < p->jobs[next].order);
         }
     }
+    return users;
+}
+
+static void check_shapes(const pool *p)
+{
+    uint32_t live = 0;
+    check_list(&p->shapes_free, CHAIN(p->shapes, shapes_link));
+    uint32_t users = check_shapes_of(p, &p->shapes_idle) + check_shapes_of(p, &p->shapes_used) +
+                     check_shapes_of(p, &p->shapes_resting);
+    ASSERT(p->shapes_idle.count + p->shapes_used.count + p->shapes_resting.count +
+               p->shapes_free.count ==
+           p->shapes_end);
     for (uint32_t j = 0; j < p->jobs_end; j++) live += job_is_live(&p->jobs[j]);
     ASSERT(users == live);
+    ask_check(p);
 }
 
 static void check_offers(const pool *p)
@@ -386,7 +400,8 @@ static void check_terms(const pool *p)
     }
     ASSERT(used + p->terms_unused.count + 1 == p->terms_end);
     ASSERT(p->terms_table.count + 1 == p->terms_end);
-    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+    for (uint32_t s = 0; s < p->shapes_end; s++) {
+        if (p->shapes[s].user_count == 0) continue;
         ASSERT(p->shapes[s].terms < p->terms_end);
         users -= p->shapes[s].terms != TERMS_NONE;
     }

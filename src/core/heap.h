@@ -1,6 +1,7 @@
 /* A priority queue of small numbers with a key each: timers, and jobs waiting to be planned.
  *
- * Role       Each id is in the heap at most once; its key can change. O(log n).
+ * Role       Each id is in the heap at most once; its key can change. O(log n): four children each, and
+ *            keys lie in the order of the heap, so a level costs one line of the cache.
  * Order      By key, ties by id: a total order, so what comes out does not depend on how it got in,
  *            and a heap rebuilt from a snapshot behaves as the one that was written.
  * Memory     The caller's: three arrays of id_end entries.
@@ -16,7 +17,7 @@
 struct heap {
     uint32_t *ids;       /* the heap itself */
     uint32_t *positions; /* of each id; SLOT_NONE = not in */
-    int64_t *keys;       /* of each id; valid while it is in */
+    int64_t *keys;       /* of the heap's entries, not by id */
     uint32_t count, id_end;
 };
 

@@ -23,6 +23,8 @@ enum {
     HISTORY_MAX = 1024,        /* shapes and projects whose run times are remembered (predict.h) */
     WORKS_MAX = 1024, /* kinds of work whose rates are remembered (rate.h); then the oldest goes */
     ACCOUNTS_MAX = 4096,   /* tenants, projects, teams, users; then jobs count for the one above */
+    ASKS_MAX = 4096,       /* asks whose shapes rest together (ask.h); others are woken one by one */
+    ASK_TENANTS_MAX = 16384, /* of an ask and a tenant */
     SUPPLY_LINES_MAX = 16, /* offers named in one mix; more are counted, not named */
 };
 

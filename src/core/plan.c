@@ -1,6 +1,7 @@
 /* Which job is looked at next, and the life of a bound job: starting its gang, growing it. */
 #include "core/plan.h"
 #include "core/act.h"
+#include "core/ask.h"
 #include "core/assert.h"
 #include "core/lease.h"
 #include "core/offer.h"
@@ -28,10 +29,12 @@ void plan_class_changed(pool *p)
 
 void plan_catalog_changed(pool *p)
 {
-    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
-        shape_judge(p, &p->shapes[s]);
-        plan_note_threshold(p, p->shapes[s].threshold_ppm);
-    }
+    const uint32_t heads[] = {p->shapes_idle.head, p->shapes_used.head, p->shapes_resting.head};
+    for (uint32_t list = 0; list < 3; list++)
+        for (uint32_t s = heads[list]; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+            shape_judge(p, &p->shapes[s]);
+            plan_note_threshold(p, p->shapes[s].threshold_ppm);
+        }
     offer_reprice_all(p);
 }
 
@@ -89,6 +92,7 @@ static void wake_region(pool *p, struct region *region)
         if ((p->shapes[s].compat_mask & models) != 0 &&
             (p->shapes[s].region == 0 || p->shapes[s].region == region->region))
             shape_wake(p, s);
+    ask_wake(p, region, models);
 }
 
 /* Everyone whom the new supply could help is looked at again, in order. */
@@ -147,6 +151,12 @@ static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
     rate_settle(p, job);
 }
 
+static void plan_asked(pool *p, uint32_t ask, struct pool_output *out)
+{
+    uint32_t shape = ask_next(p, ask);
+    if (shape != SLOT_NONE) plan_queued(p, shape, out);
+}
+
 void plan_run(pool *p, struct pool_output *out)
 {
     if (p->improved) {
@@ -161,6 +171,8 @@ void plan_run(pool *p, struct pool_output *out)
         plan_bound(p, id, out);
     else if (id < p->config.limits.jobs_max)
         plan_match_start(p, id, out);
+    else if (id >= plan_of_ask(p, 0))
+        plan_asked(p, id - plan_of_ask(p, 0), out);
     else if (id >= plan_of_class(p, 0))
         plan_match_class(p, id - plan_of_class(p, 0));
     else if (shape_is_ahead(p, id - p->config.limits.jobs_max))

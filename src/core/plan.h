@@ -59,6 +59,8 @@ struct verdict plan_judge(const pool *p, const struct shape *shape, const struct
 
 /* plan_place.c */
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out);
+/* One that asks for the same was told that nothing is to be had, and supply is what it was. */
+bool plan_has_failed(const pool *p, const struct shape *s);
 struct demand;
 struct mix;
 /* What a queued job asks for now. */
@@ -81,8 +83,10 @@ void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
 bool plan_works_still(const pool *p, const struct job *j); /* where it is, a worker of it is too */
 /* A bound job could use more and gets none: what is in the way. */
 void plan_say_short(pool *p, uint32_t job, struct pool_output *out);
-/* The same of a queued job, which cannot start. True: stock alone is missing. */
-bool plan_say_waits(pool *p, uint32_t job, struct pool_output *out);
+/* The same of a queued job, which cannot start: what plan_demand() and plan_best_region() said of it.
+ * True: stock alone is missing. */
+bool plan_say_waits(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
+                    struct pool_output *out);
 /* Its class starts at once or not at all: true, and refused, if a cost gate alone keeps it from it. */
 bool plan_refuse_gated(pool *p, uint32_t job, struct pool_output *out);
 

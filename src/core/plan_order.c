@@ -1,18 +1,15 @@
 /* Order: class, then age. Jobs that ask for the same thing form a shape and are judged once: when
  * the oldest of them cannot start, none can, and nobody looks again until supply improves. That is
  * what keeps a million hopeless jobs from costing anything per event. */
+#include "core/ask.h"
 #include "core/assert.h"
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_match.h"
 #include "core/quota.h"
+#include "core/share.h"
 #include "core/terms.h"
-
-static uint32_t plan_of_shape(const pool *p, uint32_t slot)
-{
-    return p->config.limits.jobs_max + slot;
-}
 
 void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret_shape)
 {
@@ -33,14 +30,19 @@ void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret
     shape_judge(p, ret_shape);
 }
 
-static bool is_same(const struct shape *a, const struct shape *b)
+bool ask_is_same(const struct shape *a, const struct shape *b)
 {
     return a->capability_mask == b->capability_mask && a->pool_mask == b->pool_mask &&
            a->budget_usd_micros_per_hour == b->budget_usd_micros_per_hour &&
            a->vram_min_mib == b->vram_min_mib && a->devices_min == b->devices_min &&
            a->devices_max == b->devices_max && a->price_threshold_ppm == b->price_threshold_ppm &&
            a->region == b->region && a->job_class == b->job_class && a->kind == b->kind &&
-           a->capacity_mask == b->capacity_mask && a->terms == b->terms && a->account == b->account;
+           a->capacity_mask == b->capacity_mask && a->terms == b->terms;
+}
+
+static bool is_same(const struct shape *a, const struct shape *b)
+{
+    return ask_is_same(a, b) && a->account == b->account;
 }
 
 static uint64_t hash_of(const struct shape *s)
@@ -72,6 +74,12 @@ void plan_note_threshold(pool *p, uint32_t threshold_ppm)
     if (threshold_ppm < p->least_threshold_ppm) p->least_threshold_ppm = threshold_ppm;
 }
 
+/* Supply wakes matched jobs that run, too: they may be better off elsewhere. */
+static struct list *list_without_queue(pool *p, const struct shape *s)
+{
+    return plan_match_owns(p, s) ? &p->shapes_used : &p->shapes_idle;
+}
+
 uint32_t shape_enter(pool *p, const struct pool_event *event)
 {
     struct shape wanted;
@@ -87,7 +95,8 @@ uint32_t shape_enter(pool *p, const struct pool_event *event)
         p->shapes[slot] = wanted;
         terms_use(p, wanted.terms);
         list_clear(&p->shapes[slot].queue);
-        list_append(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
+        list_append(list_without_queue(p, &wanted), CHAIN(p->shapes, shapes_link), slot);
+        ask_enter(p, slot);
         table_insert(&p->shape_table, wanted.hash, slot);
     }
     p->shapes[slot].user_count++;
@@ -113,7 +122,8 @@ void shape_leave(pool *p, uint32_t slot)
     stop_waiting(p, s);
     heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);
     table_remove(&p->shape_table, s->hash);
-    list_remove(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
+    ask_leave(p, slot);
+    list_remove(list_without_queue(p, s), CHAIN(p->shapes, shapes_link), slot);
     list_append(&p->shapes_free, CHAIN(p->shapes, shapes_link), slot);
     terms_leave(p, s->terms);
 }
@@ -153,15 +163,6 @@ void shape_judge(const pool *p, struct shape *s)
     s->threshold_ppm = threshold_of(p, s);
 }
 
-/* Eight steps an octave: shares that differ by less than 9 % count as equal, and age decides. */
-static int64_t coarse(int64_t share)
-{
-    if (share < 8) return share < 0 ? 0 : share;
-    uint32_t octave = 63 - (uint32_t)__builtin_clzll((uint64_t)share);
-    int64_t step = (int64_t)(octave - 2) * 8 + ((share >> (octave - 3)) & 7);
-    return step < 511 ? step : 511;
-}
-
 /* Class, then the share of the tenant, then that of the account itself, then age. */
 int64_t plan_key(const pool *p, uint32_t job)
 {
@@ -171,13 +172,14 @@ int64_t plan_key(const pool *p, uint32_t job)
     while (p->accounts[tenant].parent != ACCOUNT_POOL) tenant = p->accounts[tenant].parent;
     uint64_t age = j->order & ((UINT64_C(1) << 56) - 1);
     if (age >= UINT64_C(1) << 38) age = (UINT64_C(1) << 38) - 1;
-    return (int64_t)(j->order >> 56 << 56 | (uint64_t)coarse(quota_share(p, tenant)) << 47 |
-                     (uint64_t)coarse(quota_share(p, j->account)) << 38 | age);
+    return (int64_t)(j->order >> 56 << 56 | (uint64_t)share_coarse(quota_share(p, tenant)) << 47 |
+                     (uint64_t)share_coarse(quota_share(p, j->account)) << 38 | age);
 }
 
 void shape_wake(pool *p, uint32_t slot)
 {
     struct shape *s = &p->shapes[slot];
+    ask_stir(p, slot);
     stop_waiting(p, s);
     if (plan_match_owns(p, s)) {
         plan_match_touch(p, s->job_class);
@@ -218,13 +220,17 @@ void shape_queue_insert(pool *p, uint32_t job)
 {
     struct shape *s = &p->shapes[p->jobs[job].shape];
     /* New jobs are the youngest; one that comes back is among the oldest. */
-    uint32_t before = SLOT_NONE;
+    uint32_t before = SLOT_NONE, slot = p->jobs[job].shape;
+    if (s->queue.count == 0) {
+        list_remove(list_without_queue(p, s), CHAIN(p->shapes, shapes_link), slot);
+        list_append(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
+    }
     if (s->queue.tail != SLOT_NONE && p->jobs[s->queue.tail].order > p->jobs[job].order)
         for (before = s->queue.head; p->jobs[before].order < p->jobs[job].order;)
             before = p->jobs[before].queue_link.next;
     list_insert(&s->queue, CHAIN(p->jobs, queue_link), job, before);
     plan_match_list(p, job);
-    if (s->queue.head == job) shape_wake(p, p->jobs[job].shape);
+    if (s->queue.head == job) shape_wake(p, slot);
 }
 
 void shape_queue_remove(pool *p, uint32_t job)
@@ -232,7 +238,12 @@ void shape_queue_remove(pool *p, uint32_t job)
     uint32_t slot = p->jobs[job].shape;
     struct shape *s = &p->shapes[slot];
     bool was_first = s->queue.head == job;
+    if (was_first) ask_stir(p, slot); /* its turn is that of its oldest */
     list_remove(&s->queue, CHAIN(p->jobs, queue_link), job);
+    if (s->queue.count == 0) {
+        list_remove(&p->shapes_used, CHAIN(p->shapes, shapes_link), slot);
+        list_append(list_without_queue(p, s), CHAIN(p->shapes, shapes_link), slot);
+    }
     if (plan_match_owns(p, s)) {
         if (plan_match_first(p, s) == SLOT_NONE)
             heap_set(&p->plans, plan_of_shape(p, slot), HEAP_KEY_NEVER);

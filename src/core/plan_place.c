@@ -1,5 +1,6 @@
 /* Placement: the region a job starts in, and the nodes it takes there. */
 #include "core/act.h"
+#include "core/ask.h"
 #include "core/assert.h"
 #include "core/class.h"
 #include "core/lease.h"
@@ -308,10 +309,15 @@ static bool is_plain(const pool *p, const struct shape *s, uint32_t job)
     return s->devices_min == 1 && j->region_index == SLOT_NONE && j->leases.count == 0;
 }
 
-static bool has_failed(const pool *p, const struct shape *s, uint32_t job)
+bool plan_has_failed(const pool *p, const struct shape *s)
 {
     return p->failed_hash == s->ask_hash && p->failed_at == p->supply_changes &&
-           p->failed_hash != 0 && is_plain(p, s, job) &&
+           p->failed_hash != 0;
+}
+
+static bool has_failed(const pool *p, const struct shape *s, uint32_t job)
+{
+    return plan_has_failed(p, s) && is_plain(p, s, job) &&
            p->jobs[job].wait_reason == REASON_WAIT_CAPACITY;
 }
 
@@ -343,7 +349,8 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     uint32_t job = plan_match_first(p, s);
     ASSERT(job != SLOT_NONE);
     if (has_failed(p, s, job)) {
-        heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
+        heap_set(&p->plans, plan_of_shape(p, shape), HEAP_KEY_NEVER);
+        ask_rest(p, shape);
         return;
     }
     struct demand demand;
@@ -364,5 +371,9 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
         return;
     }
     note_failed(p, s, &demand, &mix);
-    if (plan_say_waits(p, job, out)) plan_reserve(p, job, &demand, out);
+    if (plan_say_waits(p, job, &demand, &mix, out)) plan_reserve(p, job, &demand, out);
+    if (s->queue.head == job && has_failed(p, s, job))
+        ask_rest(p, shape);
+    else
+        ask_stir(p, shape);
 }

@@ -56,6 +56,7 @@ struct lack {
     struct demand demand; /* and after */
     struct mix mix;       /* what there is as things are */
     uint32_t met;
+    bool asked_before; /* demand and mix are known */
 };
 
 static struct lack lack_of(const pool *p, uint32_t job)
@@ -119,7 +120,7 @@ static bool would_help(struct lack *l, uint32_t lifted)
 
 static enum obstacle find_obstacle(struct lack *l)
 {
-    if (would_get(l, 0, &l->demand, &l->mix)) return OBSTACLE_NONE;
+    if (!l->asked_before && would_get(l, 0, &l->demand, &l->mix)) return OBSTACLE_NONE;
     l->met = l->mix.met | OBSTACLE_STOCK;
     if (l->demand.quota_short) l->met |= OBSTACLE_QUOTA;
     if (l->demand.workers_left == 0 || l->demand.workers_left < missing_of(l))
@@ -268,10 +269,10 @@ static struct numbers numbers_of(const struct lack *l, enum obstacle obstacle, u
     return (struct numbers){0};
 }
 
-static enum obstacle say(pool *p, uint32_t job, struct pool_output *out)
+static enum obstacle say(pool *p, struct lack l, struct pool_output *out)
 {
+    uint32_t job = l.job;
     const struct job *j = &p->jobs[job];
-    struct lack l = lack_of(p, job);
     if (j->promise_until_us == 0 && promise_is_coming(p, &l.asked)) {
         plan_wait(p, job, REASON_WAIT_PREEMPTED,
                   (struct numbers){.a = j->promised_count, .b = p->config.drain_us}, out);
@@ -300,14 +301,21 @@ static enum obstacle say(pool *p, uint32_t job, struct pool_output *out)
 
 void plan_say_short(pool *p, uint32_t job, struct pool_output *out)
 {
-    (void)say(p, job, out);
+    (void)say(p, lack_of(p, job), out);
 }
 
-bool plan_say_waits(pool *p, uint32_t job, struct pool_output *out)
+bool plan_say_waits(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
+                    struct pool_output *out)
 {
     const uint32_t freed = OBSTACLE_WORKERS | OBSTACLE_QUOTA | OBSTACLE_CLASS | OBSTACLE_DOLLARS |
                            OBSTACLE_GATE; /* when another job ends, not when supply improves */
-    enum obstacle obstacle = say(p, job, out);
+    struct lack l = lack_of(p, job);
+    l.asked_before = mix->device_count == 0; /* else one model alone does not do */
+    if (l.asked_before) {
+        l.demand = *demand;
+        l.mix = *mix;
+    }
+    enum obstacle obstacle = say(p, l, out);
     if ((obstacle & freed) != 0) shape_wait_quota(p, p->jobs[job].shape);
     return obstacle == OBSTACLE_STOCK || obstacle == OBSTACLE_KEPT;
 }

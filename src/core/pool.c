@@ -3,6 +3,7 @@
 #include "core/pool.h"
 #include "core/act.h"
 #include "core/apply.h"
+#include "core/ask.h"
 #include "core/assert.h"
 #include "core/class.h"
 #include "core/gate.h"
@@ -99,7 +100,14 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     p->terms = carve(c, (size_t)limits->terms_max + 1, sizeof p->terms[0]);
     carve_heap(c, &p->timers,
                nodes + limits->leases_max + limits->offers_max + limits->jobs_max + 2);
-    carve_heap(c, &p->plans, limits->jobs_max * 2 + JOB_CLASS_END);
+    p->asks_max = limits->jobs_max < ASKS_MAX ? limits->jobs_max : ASKS_MAX;
+    p->ask_tenants_max = limits->jobs_max < ASK_TENANTS_MAX ? limits->jobs_max : ASK_TENANTS_MAX;
+    p->asks = carve(c, p->asks_max, sizeof p->asks[0]);
+    p->ask_tenants = carve(c, p->ask_tenants_max, sizeof p->ask_tenants[0]);
+    carve_table(c, &p->ask_table, p->asks_max);
+    carve_table(c, &p->ask_tenant_table, p->ask_tenants_max);
+    carve_heap(c, &p->ask_shares, p->accounts_max);
+    carve_heap(c, &p->plans, limits->jobs_max * 2 + JOB_CLASS_END + p->asks_max);
     p->works_max = limits->terms_max < WORKS_MAX ? limits->terms_max + 1 : WORKS_MAX;
     p->works = carve(c, p->works_max, sizeof p->works[0]);
     p->rates = carve(c, (size_t)p->works_max * limits->models_max, sizeof p->rates[0]);
@@ -145,7 +153,9 @@ static void clear_lists(pool *p)
     list_clear(&p->leases_free);
     list_clear(&p->promises_free);
     list_clear(&p->shapes_free);
+    list_clear(&p->shapes_idle);
     list_clear(&p->shapes_used);
+    list_clear(&p->shapes_resting);
     list_clear(&p->ended);
     list_clear(&p->terms_unused);
     list_clear(&p->works_told);
@@ -171,6 +181,7 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     table_clear(&p->node_table);
     table_clear(&p->job_table);
     quota_init(p);
+    ask_init(p);
     gate_init(p);
     table_clear(&p->offer_table);
     table_clear(&p->shape_table);

@@ -1,4 +1,5 @@
 #include "core/quota.h"
+#include "core/ask.h"
 #include "core/assert.h"
 #include "core/gate.h"
 #include "core/money.h"
@@ -20,6 +21,8 @@ static int64_t positive(int64_t a)
 static void clear(struct account *a)
 {
     *a = (struct account){.parent = SLOT_NONE, .weight_milli = 1000};
+    list_clear(&a->resting);
+    list_clear(&a->ask_tenants);
     gate_forget(&a->gate);
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
         a->quota_milli[kind] = a->borrow_milli[kind] = a->lend_milli[kind] = -1;
@@ -183,15 +186,20 @@ static int64_t held(const struct account *a)
     return sum;
 }
 
-static int64_t average_now(const pool *p, const struct account *a)
+static int64_t average_at(const struct account *a, int64_t at_us)
 {
-    return share_average(a->average, held(a), p->now_us - a->average_us, SHARE_HALF_LIFE_US);
+    return share_average(a->average, held(a), at_us - a->average_us, SHARE_HALF_LIFE_US);
+}
+
+int64_t quota_share_at(const pool *p, uint32_t account, int64_t at_us)
+{
+    const struct account *a = &p->accounts[account];
+    return (held(a) + average_at(a, at_us) / SHARE_FRACTION) * 1000 / a->weight_milli;
 }
 
 int64_t quota_share(const pool *p, uint32_t account)
 {
-    const struct account *a = &p->accounts[account];
-    return (held(a) + average_now(p, a) / SHARE_FRACTION) * 1000 / a->weight_milli;
+    return quota_share_at(p, account, p->now_us);
 }
 
 static void add_held(pool *p, uint32_t account, const struct lease *l, int64_t sign)
@@ -199,12 +207,13 @@ static void add_held(pool *p, uint32_t account, const struct lease *l, int64_t s
     for (uint32_t at = account; at != SLOT_NONE; at = p->accounts[at].parent) {
         struct account *a = &p->accounts[at];
         if (p->accounts_defined && a->average_us != p->now_us) {
-            a->average = average_now(p, a);
+            a->average = average_at(a, p->now_us);
             a->average_us = p->now_us;
         }
         a->held_milli[l->quota_kind] += sign * l->quota_ncu_milli;
         a->usd_micros_per_hour += sign * l->quota_usd_micros_per_hour;
         a->workers += (uint32_t)sign;
+        ask_share_moved(p, at);
     }
     add_used(p, account, l->quota_kind, sign * l->quota_ncu_milli);
 }
@@ -467,6 +476,7 @@ int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uin
 /* The definition of the pool begins them anew: accounts that are defined no more limit nobody. */
 static void forget_definitions(pool *p)
 {
+    ask_forget(p);
     p->accounts_defined = 0;
     for (uint32_t i = 0; i < p->accounts_end; i++) {
         struct account *a = &p->accounts[i];
@@ -515,6 +525,7 @@ void quota_define(pool *p, const struct pool_event *event, struct pool_output *o
     a->workers_max = event->u.account_defined.workers_max;
     a->submissions_per_minute_max = event->u.account_defined.submissions_per_minute_max;
     p->accounts_defined |= deepest != 0 || limits_anything(a);
+    ask_share_moved(p, slot);
     retotal(p);
     p->quota_freed = 1;
 }

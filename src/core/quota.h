@@ -80,6 +80,7 @@ int64_t quota_run_left_us(const pool *p, uint32_t job);
 int64_t quota_price_of_run(int64_t usd_micros_per_hour, int64_t run_us);
 int64_t quota_rate_within(int64_t left, int64_t run_us);
 int64_t quota_share(const pool *p, uint32_t account); /* at now; see Share */
+int64_t quota_share_at(const pool *p, uint32_t account, int64_t at_us); /* if nothing changes */
 
 /* For preemption: may `claimant` get back what `victim` (both jobs) holds of a kind, and who first?
  * 0: no, the victim's accounts borrow nothing of this kind up to the line they have in common, or

@@ -27,3 +27,11 @@ int64_t share_average(int64_t average, int64_t level, int64_t duration_us, int64
     int64_t kept = distance / ONE * decay + distance % ONE * decay / ONE;
     return goal + kept;
 }
+
+int64_t share_coarse(int64_t share)
+{
+    if (share < 8) return share < 0 ? 0 : share;
+    uint32_t octave = 63 - (uint32_t)__builtin_clzll((uint64_t)share);
+    int64_t step = (int64_t)(octave - 2) * 8 + ((share >> (octave - 3)) & 7);
+    return step < SHARE_STEPS - 1 ? step : SHARE_STEPS - 1;
+}

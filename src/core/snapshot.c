@@ -3,6 +3,7 @@
  * One walk names every field once (walk.h); writing, reading and the digest are three ways to do it,
  * so they cannot disagree. The configuration belongs to the program. A checksum over all bytes comes
  * last and is verified before anything is believed. */
+#include "core/ask.h"
 #include "core/class.h"
 #include "core/job.h"
 #include "core/lease.h"
@@ -97,10 +98,13 @@ static void rebuild(pool *p)
             if (lease_holds(&p->leases[i]) && p->nodes[p->leases[i].node].offer != SLOT_NONE)
                 class_hold(p, i, true);
         }
-    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
-        p->shapes[s].first_waiting = 0;
-        table_insert(&p->shape_table, p->shapes[s].hash, s);
-    }
+    const uint32_t heads[] = {p->shapes_idle.head, p->shapes_used.head, p->shapes_resting.head};
+    for (uint32_t list = 0; list < 3; list++)
+        for (uint32_t s = heads[list]; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
+            p->shapes[s].first_waiting = 0;
+            table_insert(&p->shape_table, p->shapes[s].hash, s);
+        }
+    ask_rebuild(p);
     packing_rebuild(p);
 }
 

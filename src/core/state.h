@@ -19,6 +19,7 @@
 #include "core/pack.h"
 #include "core/pool.h"
 #include "core/table.h"
+#include "core/tree.h"
 #include "core/view.h"
 
 struct model {
@@ -223,7 +224,9 @@ struct account {
     uint32_t has_quota[QUOTA_KINDS]; /* or somebody below it */
     uint32_t parent, name, level, weight_milli;
     uint32_t jobs, jobs_max, workers, workers_max;
-    uint32_t submissions_per_minute_max, reserved;
+    uint32_t submissions_per_minute_max;
+    uint32_t share_step; /* these follow from the rest (ask.h) */
+    struct list resting, ask_tenants;
     struct gate gate;
 };
 
@@ -242,7 +245,23 @@ struct shape {
     uint32_t quota_waits;   /* sleeps until quota is freed */
     uint32_t first_waiting; /* job slot + 1, only inside wake_region() */
     struct list queue;      /* queued jobs, oldest first */
-    struct link shapes_link;
+    struct link shapes_link; /* of shapes_idle, _used or _resting */
+    uint32_t ask, rests;     /* ask.h; SLOT_NONE = of none */
+    struct tree_link turn;
+    struct link rest_link;
+};
+
+/* What shapes of different accounts ask for (ask.h). */
+struct ask {
+    struct shape of; /* one of them */
+    uint32_t root, user_count; /* of its tenants; shapes */
+    struct link link;
+};
+
+struct ask_tenant {
+    struct tree_link turn;
+    uint32_t ask, tenant, root, placed; /* root: of its shapes that rest; placed: it is in the tree */
+    struct link link;                   /* of the asks of its tenant */
 };
 
 struct job {
@@ -315,7 +334,10 @@ struct pool {
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
     struct list promises_free;
     struct list ended; /* jobs, oldest end first */
-    struct list shapes_used;
+    struct list shapes_idle, shapes_used, shapes_resting; /* without a queue; told (ask.h) */
+    struct list asks_used, asks_free;
+    uint32_t asks_end, asks_max, ask_tenants_end, ask_tenants_max;
+    uint32_t ask_tenants_free, reserved_ask;
     struct list terms_unused;                  /* of no live job, oldest first */
     uint32_t reservation_count, reserved_word; /* jobs with promise_until_us */
     uint64_t
@@ -338,7 +360,8 @@ struct pool {
     struct heap timers, plans;
     struct heap match_order; /* while matching: candidates by weight */
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;
-    struct table work_table;
+    struct table work_table, ask_table, ask_tenant_table;
+    struct heap ask_shares; /* accounts by the time until which their step is known */
     struct work *works;
     struct rate *rates;                       /* [works_max][models_max] */
     struct match_candidate *match_candidates; /* these two while matching only */
@@ -358,6 +381,8 @@ struct pool {
     struct job *jobs;
     struct terms *terms;
     struct account *accounts;
+    struct ask *asks;
+    struct ask_tenant *ask_tenants;
 };
 
 #define CHAIN(array, field)                                                                        \
@@ -391,10 +416,20 @@ static inline uint32_t timer_of_match(const pool *p)
     return timer_of_quota(p) + 1;
 }
 
-/* Ids of p->plans: bound and assigned jobs, shapes, then classes whose waiting jobs are matched. */
+/* Ids of p->plans: bound and assigned jobs, shapes, classes whose waiting jobs are matched, asks. */
+static inline uint32_t plan_of_shape(const pool *p, uint32_t shape)
+{
+    return p->config.limits.jobs_max + shape;
+}
+
 static inline uint32_t plan_of_class(const pool *p, uint32_t job_class)
 {
     return p->config.limits.jobs_max * 2 + job_class;
+}
+
+static inline uint32_t plan_of_ask(const pool *p, uint32_t ask)
+{
+    return plan_of_class(p, JOB_CLASS_END) + ask;
 }
 
 static inline struct market *market_of(const pool *p, uint32_t region_index, uint32_t model)

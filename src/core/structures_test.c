@@ -3,8 +3,10 @@
 #include "core/limits.h"
 #include "core/list.h"
 #include "core/money.h"
+#include "core/share.h"
 #include "core/table.h"
 #include "core/testing.h"
+#include "core/tree.h"
 
 enum { SLOTS = 64, ROUNDS = 20000 };
 
@@ -36,6 +38,52 @@ static void heap_gives_the_least_key_then_the_least_id(void **state)
         if (model[least] != HEAP_KEY_NEVER) assert_int_equal(heap_first(&heap), least);
         assert_int_equal(heap_key(&heap, id), model[id]);
         heap_check(&heap);
+    }
+}
+
+/* Two trees share the slots. */
+static void tree_gives_the_least_key_then_the_least_slot(void **state)
+{
+    struct tree_link links[SLOTS];
+    uint32_t root[2] = {SLOT_NONE, SLOT_NONE}, in[SLOTS] = {0}; /* in: 0 none, else tree + 1 */
+    const struct tree_chain chain = {.first = links, .stride = sizeof links[0]};
+    (void)state;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t slot = draw(SLOTS);
+        if (in[slot] != 0) {
+            tree_remove(&root[in[slot] - 1], chain, slot);
+            in[slot] = 0;
+        } else {
+            in[slot] = 1 + draw(2);
+            links[slot].key = draw(20);
+            tree_insert(&root[in[slot] - 1], chain, slot);
+        }
+        for (uint32_t tree = 0; tree < 2; tree++) {
+            uint32_t least = SLOT_NONE;
+            for (uint32_t i = 0; i < SLOTS; i++)
+                if (in[i] == tree + 1 && (least == SLOT_NONE || links[i].key < links[least].key))
+                    least = i;
+            assert_int_equal(root[tree], least);
+        }
+    }
+}
+
+/* ask.c looks at both ends of a span only. */
+static void averages_move_one_way(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 200; round++) {
+        int64_t level = draw(1 << (1 + draw(28))), average = draw(1 << (1 + draw(30)));
+        int64_t before = average, goal = level * SHARE_FRACTION, us = 0;
+        for (uint32_t i = 0; i < 200; i++) {
+            us += 1 + draw(1U << (1 + draw(30)));
+            int64_t now = share_average(average, level, us, SHARE_HALF_LIFE_US);
+            if (average > goal)
+                assert_true(now <= before && now >= goal);
+            else
+                assert_true(now >= before && now <= goal);
+            before = now;
+        }
     }
 }
 
@@ -173,6 +221,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_gives_the_least_key_then_the_least_id),
+        cmocka_unit_test(tree_gives_the_least_key_then_the_least_slot),
+        cmocka_unit_test(averages_move_one_way),
         cmocka_unit_test(table_finds_what_is_in_and_nothing_else),
         cmocka_unit_test(list_keeps_the_order_of_coming),
         cmocka_unit_test(meter_is_exact_however_it_is_cut),

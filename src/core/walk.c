@@ -12,8 +12,8 @@ static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
-static_assert(sizeof(struct shape) == 128, "walk the new field of shape");
-static_assert(sizeof(struct account) == 336, "walk the new field of account");
+static_assert(sizeof(struct shape) == 168, "walk the new field of shape");
+static_assert(sizeof(struct account) == 360, "walk the new field of account");
 static_assert(sizeof(struct job) == 448, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
 static_assert(sizeof(struct work) == 16, "walk the new field of work");
@@ -296,6 +296,7 @@ static void walk_shape(struct walk *w, pool *p, struct shape *s)
     walk_u32(w, &s->quota_waits);
     walk_list(w, &s->queue, p->jobs_end);
     walk_link(w, &s->shapes_link, p->shapes_end);
+    walk_slot(w, &s->ask, p->asks_end);
 }
 
 /* Every byte: terms are compared as bytes. */
@@ -452,7 +453,12 @@ static void walk_head(struct walk *w, pool *p)
     walk_list(w, &p->promises_free, p->promises_end);
     walk_list(w, &p->shapes_free, p->shapes_end);
     walk_list(w, &p->ended, p->jobs_end);
+    walk_list(w, &p->shapes_idle, p->shapes_end);
     walk_list(w, &p->shapes_used, p->shapes_end);
+    walk_list(w, &p->shapes_resting, p->shapes_end);
+    walk_end(w, &p->asks_end, p->asks_max);
+    walk_list(w, &p->asks_used, p->asks_end);
+    walk_list(w, &p->asks_free, p->asks_end);
     walk_list(w, &p->terms_unused, p->terms_end);
 }
 
@@ -498,26 +504,26 @@ static void walk_matching(struct walk *w, pool *p)
     walk_sizes(w, &p->match_size);
 }
 
-/* Who is to be planned: jobs by slot, shapes by slot behind jobs_max, classes behind. Put back in the order of the
- * heap's array, the array comes out the same. */
+/* Who is to be planned: jobs by slot, shapes by slot behind jobs_max, then classes, then asks. Put back in the order of
+ * the heap's array, the array comes out the same. */
 static void walk_plans(struct walk *w, pool *p)
 {
     uint32_t count = p->plans.count, jobs_max = p->config.limits.jobs_max;
     walk_end(w, &count, p->plans.id_end);
     for (uint32_t i = 0; i < count && !w->bad; i++) {
-        uint32_t kind = 0, slot = 0; /* kind: 0 job, 1 shape, 2 class */
-        const uint32_t ends[] = {p->jobs_end, p->shapes_end, JOB_CLASS_END};
+        uint32_t kind = 0, slot = 0; /* kind: 0 job, 1 shape, 2 class, 3 ask */
+        const uint32_t ends[] = {p->jobs_end, p->shapes_end, JOB_CLASS_END, p->asks_end};
+        const uint32_t begins[] = {0, jobs_max, plan_of_class(p, 0), plan_of_ask(p, 0)};
         int64_t key = 0;
         if (w->mode != WALK_READ) {
-            kind = jobs_max == 0 ? 2 : p->plans.ids[i] / jobs_max;
-            if (kind > 2) kind = 2;
-            slot = p->plans.ids[i] - kind * jobs_max;
-            key = p->plans.keys[p->plans.ids[i]];
+            while (kind < 3 && p->plans.ids[i] >= begins[kind + 1]) kind++;
+            slot = p->plans.ids[i] - begins[kind];
+            key = p->plans.keys[i];
         }
-        walk_end(w, &kind, 2);
+        walk_end(w, &kind, 3);
         walk_index(w, &slot, ends[kind]);
         walk_i64(w, &key);
-        if (w->mode == WALK_READ && !w->bad) heap_set(&p->plans, kind * jobs_max + slot, key);
+        if (w->mode == WALK_READ && !w->bad) heap_set(&p->plans, begins[kind] + slot, key);
     }
 }
 
@@ -537,6 +543,7 @@ void walk_pool(struct walk *w, pool *p)
     for (uint32_t i = 0; i < p->promises_end; i++) walk_promise(w, p, &p->promises[i]);
     for (uint32_t i = TERMS_NONE + 1; i < p->terms_end; i++) walk_terms(w, p, &p->terms[i]);
     for (uint32_t i = 0; i < p->shapes_end; i++) walk_shape(w, p, &p->shapes[i]);
+    for (uint32_t i = 0; i < p->asks_end; i++) walk_link(w, &p->asks[i].link, p->asks_end);
     for (uint32_t i = 0; i < p->jobs_end; i++) walk_job(w, p, &p->jobs[i]);
     walk_plans(w, p);
 }

@@ -79,6 +79,22 @@ const char *format_clock(char text[FORMAT_BYTES], int64_t wall_us)
     return text;
 }
 
+const char *format_utc(char text[FORMAT_BYTES], int64_t wall_us)
+{
+    time_t seconds = (time_t)(wall_us / SECOND_US);
+    int64_t rest_us = wall_us % SECOND_US;
+    struct tm parts;
+    char fraction[16] = "";
+    if (rest_us != 0) (void)snprintf(fraction, sizeof fraction, ".%06d", (int)rest_us);
+    if (wall_us < 0 || gmtime_r(&seconds, &parts) == NULL)
+        (void)snprintf(text, FORMAT_BYTES, "%" PRId64, wall_us);
+    else
+        (void)snprintf(text, FORMAT_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%.7sZ",
+                       parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                       parts.tm_min, parts.tm_sec, fraction);
+    return text;
+}
+
 const char *format_spark(char *text, size_t text_bytes, const int64_t *values, uint32_t count,
                          uint32_t width)
 {

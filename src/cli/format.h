@@ -22,6 +22,8 @@ const char *format_share(char text[FORMAT_BYTES], int64_t share_ppm);
 const char *format_count(char text[FORMAT_BYTES], int64_t count);
 /* "20:14:02" in local time; "-" for 0. */
 const char *format_clock(char text[FORMAT_BYTES], int64_t wall_us);
+/* "2023-02-15T10:00:00Z", with ".250000" before the Z where there is a fraction of a second. */
+const char *format_utc(char text[FORMAT_BYTES], int64_t wall_us);
 /* Eight-level bars, newest last; at most width of the newest values. Needs 3 bytes a bar + 1. */
 const char *format_spark(char *text, size_t text_bytes, const int64_t *values, uint32_t count,
                          uint32_t width);

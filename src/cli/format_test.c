@@ -98,11 +98,23 @@ static void sparks(void **state)
     assert_string_equal(format_spark(text, 7, rising, 8, 20), "▁▂"); /* no room for more */
 }
 
+static void utc(void **state)
+{
+    (void)state;
+    char text[FORMAT_BYTES];
+    assert_string_equal(format_utc(text, 0), "1970-01-01T00:00:00Z");
+    assert_string_equal(format_utc(text, INT64_C(1582979696250000)), "2020-02-29T12:34:56.250000Z");
+    assert_string_equal(format_utc(text, INT64_C(1582979696000007)), "2020-02-29T12:34:56.000007Z");
+    assert_string_equal(format_utc(text, -5), "-5");
+    (void)format_utc(text, INT64_MAX); /* whatever it says, it fits */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(money),  cmocka_unit_test(durations), cmocka_unit_test(shares_and_counts),
-        cmocka_unit_test(clocks), cmocka_unit_test(sparks),
+        cmocka_unit_test(clocks), cmocka_unit_test(utc),
+        cmocka_unit_test(sparks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

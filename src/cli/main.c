@@ -81,14 +81,17 @@ static const struct cli_verb verbs[] = {
     {"pools", "list the pools and who is in them", NULL, 0, 0,
      "Lists the pools of the configuration with their capabilities and members.", "  shoal pools\n",
      verb_pools},
-    {"market", "what the providers sell now", "[import FILE]", 0, 2,
+    {"market", "what the providers sell now", "[import FILE | record]", 0, 2,
      "Lists the offers of all providers: price, share of the on-demand price, stock, what the pool\n"
      "has seen of how long such nodes stay up (lost of those held; share still up after an hour; when\n"
      "half are gone) and how the price moved of late; spot against on-demand by model; the nodes\n"
      "lost last. With import: reads a history of prices (the JSON of `aws ec2\n"
      "describe-spot-price-history`, of Azure retail prices or of Google's SKUs, or CSV), prints a\n"
-     "line for each zone and type, and tells each row it cannot read.",
-     "  shoal market\n  shoal market --model H100 --hours 6\n  shoal market import prices.json --out prices.csv\n", verb_market},
+     "line for each zone and type, and tells each row it cannot read. With record: adds every change\n"
+     "of the server's market to a file of prices, or to a file a day in a folder, until Ctrl-C; goes\n"
+     "on where the record ends. import reads it.",
+     "  shoal market\n  shoal market --model H100 --hours 6\n  shoal market import prices.json --out prices.csv\n"
+     "  shoal market record --out prices/\n", verb_market},
     {"cost", "what was spent, by whom", NULL, 0, 0,
      "Adds up the ledger by job, tenant, project, team, experiment or node.",
      "  shoal cost --by team\n", verb_cost},

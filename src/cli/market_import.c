@@ -7,7 +7,6 @@
 #include "codec/price_feed.h"
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 enum { FILE_BYTES_MAX = 1 << 30, TREND_WIDTH = 30 };
 
@@ -34,17 +33,6 @@ static const char *kind_of(const struct series *s)
     return s->points[0].is_spot ? "spot" : "on_demand";
 }
 
-/* "2023-02-15T10:00:00Z"; what is below a second is left out. */
-static const char *utc(char text[FORMAT_BYTES], int64_t at_us)
-{
-    time_t seconds = (time_t)(at_us / 1000000);
-    struct tm parts;
-    if (gmtime_r(&seconds, &parts) == NULL ||
-        strftime(text, FORMAT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
-        (void)snprintf(text, FORMAT_BYTES, "%" PRId64, at_us);
-    return text;
-}
-
 /* The price at TREND_WIDTH instants, evenly over the time of the series. */
 static const char *trend(char bars[TREND_WIDTH * 3 + 1], const struct series *s)
 {
@@ -65,8 +53,8 @@ static void add_series(struct table *table, const struct series *s)
     table_cell(table, "%s", s->points[0].instance);
     table_cell(table, "%s", kind_of(s));
     table_cell(table, "%" PRIu32, s->count);
-    table_cell(table, "%.10s", utc(text, s->points[0].at_us));
-    table_cell(table, "%.10s", utc(text, s->points[s->count - 1].at_us));
+    table_cell(table, "%.10s", format_utc(text, s->points[0].at_us));
+    table_cell(table, "%.10s", format_utc(text, s->points[s->count - 1].at_us));
     table_cell(table, "%s", format_usd(text, s->lowest, 4));
     table_cell(table, "%s", format_usd(text, s->highest, 4));
     table_cell(table, "%s", format_usd(text, s->points[s->count - 1].usd_micros_per_hour, 4));
@@ -178,7 +166,7 @@ static bool write_csv(const struct price_feed *feed, const char *path, struct er
         put_cell(file, p->zone);
         put_cell(file, p->instance);
         fprintf(file, "%s,%s,%" PRId64 ".%06" PRId64 "\n", p->is_spot ? "spot" : "on_demand",
-                utc(at, p->at_us), p->usd_micros_per_hour / 1000000,
+                format_utc(at, p->at_us), p->usd_micros_per_hour / 1000000,
                 p->usd_micros_per_hour % 1000000);
     }
     bool ok = fclose(file) == 0 || error_set(ret_error, "out of memory for %s", path);

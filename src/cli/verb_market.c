@@ -3,6 +3,7 @@
 #include "cli/format.h"
 #include "cli/market.h"
 #include "cli/market_import.h"
+#include "cli/market_record.h"
 #include "cli/market_show.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
@@ -67,8 +68,14 @@ static void add_query(struct text *path, const char *key, const char *value)
 }
 
 struct market_words {
-    const char *out, *model, *zone, *region, *hours;
+    const char *model, *zone, *region, *hours;
+    struct market_record record; /* its `out` is import's too */
 };
+
+static bool is_verb(const struct cli_args *args, const char *verb, uint32_t words)
+{
+    return args->word_count == words && strcmp(args->words[0], verb) == 0;
+}
 
 static int show_market(const struct cli_args *args, const struct market_words *words)
 {
@@ -95,17 +102,24 @@ int verb_market(const struct cli_verb *verb, int argc, char **argv)
         {"--zone", "ZONE", "only offers of this zone", NULL, &w.zone},
         {"--region", "REGION", "only offers of this region", NULL, &w.region},
         {"--hours", "N", "how far back prices are shown (default 24)", NULL, &w.hours},
-        {"--out", "FILE", "import: write what was read as CSV", NULL, &w.out}};
+        {"--out", "PATH", "import: write what was read as CSV; record: the file or folder to add to",
+         NULL, &w.record.out},
+        {"--every", "SECONDS", "record: how often to look (default 10)", NULL, &w.record.every},
+        {"--once", NULL, "record: take what there is and end", &w.record.once, NULL}};
     struct cli_args args;
     int code = cli_read(verb, argc, argv, flags, sizeof flags / sizeof flags[0], &args);
     if (code != CLI_GO_ON) return code;
     bool filters = w.model != NULL || w.zone != NULL || w.region != NULL || w.hours != NULL;
-    if (args.word_count == 0 && w.out == NULL) return show_market(&args, &w);
-    if (args.word_count == 2 && strcmp(args.words[0], "import") == 0 && !filters)
-        return market_import(args.words[1], w.out, args.json);
+    bool records = w.record.every != NULL || w.record.once;
+    if (args.word_count == 0 && w.record.out == NULL && !records) return show_market(&args, &w);
+    if (is_verb(&args, "import", 2) && !filters && !records)
+        return market_import(args.words[1], w.record.out, args.json);
+    if (is_verb(&args, "record", 1) && !filters && w.record.out != NULL)
+        return market_record(&args, &w.record);
     fprintf(stderr,
-            "shoal market: usage: shoal market [--model M] [--zone Z] [--region R] [--hours N], or "
-            "shoal market import FILE [--out FILE]\n");
+            "shoal market: usage: shoal market [--model M] [--zone Z] [--region R] [--hours N], "
+            "shoal market import FILE [--out FILE], or shoal market record --out FILE|DIR "
+            "[--every SECONDS] [--once]\n");
     return CLI_USAGE;
 }
 

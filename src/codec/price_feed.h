@@ -4,7 +4,9 @@
  *            SpotPriceHistory), Azure retail prices (Items), Google's catalog of SKUs (skus), and
  *            CSV with a line of heads: a column of time (t_utc, timestamp, time or date), of zone
  *            (zone, zone_or_region, availability_zone or region), of type (instance_type or
- *            instance) and of price (usd_per_hour, spot_price or price); other columns may be there.
+ *            instance) and of price (usd_per_hour, spot_price or price). A column capacity or kind
+ *            says spot (also where it is empty or missing), on_demand, owned or reserved (the last
+ *            two are passed over). Other columns may be there.
  * Rows       Any order. A row that cannot be read is a fault: counted, and the first
  *            FEED_FAULTS_MAX are kept with their number (line of a CSV file, place in a JSON list,
  *            both from 1) and a sentence. A row about something else (Windows, Low Priority, a

@@ -7,13 +7,23 @@
 
 enum { CELL_BYTES = 256, NAMES = 4, COLUMNS_MAX = 256 };
 
-enum column { COLUMN_TIME, COLUMN_ZONE, COLUMN_INSTANCE, COLUMN_PRICE, COLUMNS };
+/* ORDER: the first ones are needed, the others may be missing. */
+enum column {
+    COLUMN_TIME,
+    COLUMN_ZONE,
+    COLUMN_INSTANCE,
+    COLUMN_PRICE,
+    COLUMNS_NEEDED,
+    COLUMN_KIND = COLUMNS_NEEDED,
+    COLUMNS
+};
 
 static const char *const heads[COLUMNS][NAMES] = {
     [COLUMN_TIME] = {"t_utc", "timestamp", "time", "date"},
     [COLUMN_ZONE] = {"zone", "zone_or_region", "availability_zone", "region"},
     [COLUMN_INSTANCE] = {"instance_type", "instance", "type"},
     [COLUMN_PRICE] = {"usd_per_hour", "spot_price", "price"},
+    [COLUMN_KIND] = {"capacity", "kind"},
 };
 
 struct cursor {
@@ -66,13 +76,25 @@ static bool find_columns(struct cursor *c, uint32_t *where, uint32_t *ret_count,
         count++;
     }
     *ret_count = count;
-    for (uint32_t i = 0; i < COLUMNS; i++) {
+    if (names[COLUMN_KIND] == NAMES) where[COLUMN_KIND] = UINT32_MAX;
+    for (uint32_t i = 0; i < COLUMNS_NEEDED; i++) {
         if (names[i] < NAMES) continue;
         return error_set(ret_error, "no column %s (or %s%s%s) in the first line, nor JSON",
                          heads[i][0], heads[i][1], heads[i][2] == NULL ? "" : ", ",
                          heads[i][2] == NULL ? "" : heads[i][2]);
     }
     return true;
+}
+
+enum kind { KIND_SPOT, KIND_ON_DEMAND, KIND_OTHER, KIND_UNKNOWN };
+
+/* What a file without such a column has is spot. */
+static enum kind kind_of(const char *cell)
+{
+    if (cell[0] == '\0' || strcmp(cell, "spot") == 0) return KIND_SPOT;
+    if (strcmp(cell, "on_demand") == 0 || strcmp(cell, "on-demand") == 0) return KIND_ON_DEMAND;
+    if (strcmp(cell, "owned") == 0 || strcmp(cell, "reserved") == 0) return KIND_OTHER;
+    return KIND_UNKNOWN;
 }
 
 static void read_line(struct price_feed *feed, struct cursor *c, const uint32_t *where,
@@ -88,12 +110,17 @@ static void read_line(struct price_feed *feed, struct cursor *c, const uint32_t 
     }
     if (count == 1 && cell[0] == '\0') return; /* an empty line */
     int64_t usd_micros;
+    enum kind kind = kind_of(cells[COLUMN_KIND]);
     struct feed_row row = {.number = line,
                            .zone = cells[COLUMN_ZONE],
                            .instance = cells[COLUMN_INSTANCE],
                            .time = cells[COLUMN_TIME],
-                           .is_spot = true};
-    if (count == columns && !c->cut && feed_price(cells[COLUMN_PRICE], &usd_micros)) {
+                           .is_spot = kind == KIND_SPOT};
+    if (count == columns && !c->cut && kind == KIND_OTHER) {
+        feed_pass(feed);
+        return;
+    }
+    if (count == columns && !c->cut && kind != KIND_UNKNOWN && feed_price(cells[COLUMN_PRICE], &usd_micros)) {
         feed_add(feed, &row, usd_micros);
         return;
     }
@@ -102,6 +129,8 @@ static void read_line(struct price_feed *feed, struct cursor *c, const uint32_t 
         feed_fault(feed, line, "%" PRIu32 " cells under %" PRIu32 " heads", count, columns);
     else if (c->cut)
         feed_fault(feed, line, "a cell is longer than %d bytes", CELL_BYTES - 1);
+    else if (kind == KIND_UNKNOWN)
+        feed_fault(feed, line, "not a kind of capacity: \"%.40s\"", cells[COLUMN_KIND]);
     else
         feed_fault(feed, line, "not a price: \"%.40s\"", cells[COLUMN_PRICE]);
 }

@@ -215,6 +215,21 @@ static void csv(void **state)
     price_feed_close(&feed);
 }
 
+static void csv_kinds(void **state)
+{
+    (void)state;
+    assert_true(read_text("time,zone,type,price,kind\n2020-01-01,z,i,1,spot\n"
+                          "2020-01-01,z,i,2,on_demand\n2020-01-01,z,j,3,\n"
+                          "2020-01-01,z,i,0,owned\n2020-01-01,z,i,4,on-demand \n"
+                          "2020-01-02,z,i,5,on-demand\n"));
+    assert_counts(4, 1, 0, 1);
+    assert_fault(0, 6, "not a kind of capacity: \"on-demand \"");
+    uint32_t spots = 0;
+    for (uint32_t i = 0; i < feed.point_count; i++) spots += feed.points[i].is_spot;
+    assert_int_equal(spots, 2);
+    price_feed_close(&feed);
+}
+
 static void what_is_no_feed_is_said(void **state)
 {
     (void)state;
@@ -274,7 +289,7 @@ int main(void)
         cmocka_unit_test(aws),
         cmocka_unit_test(azure),
         cmocka_unit_test(gcp),
-        cmocka_unit_test(csv),
+        cmocka_unit_test(csv_kinds), cmocka_unit_test(csv),
         cmocka_unit_test(what_is_no_feed_is_said),
         cmocka_unit_test(many_faults_are_counted_and_some_kept),
         cmocka_unit_test(every_allocation_may_fail),

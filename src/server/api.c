@@ -59,6 +59,7 @@ static api_call *const calls[ROUTE_END] = {
     [ROUTE_DECISIONS] = api_decisions,
     [ROUTE_AGENT_REPORT] = api_agent_report,
     [ROUTE_MARKET] = api_market,
+    [ROUTE_MARKET_CHANGES] = api_market_changes,
 };
 
 /* What the core has just said reaches the tables one commit later. A call that reads them waits

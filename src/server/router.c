@@ -30,6 +30,7 @@ static const struct route routes[] = {
     {ROUTE_DECISIONS, "GET", "/v1/decisions", ROUTE_PEOPLE, 0, "after limit"},
     {ROUTE_AGENT_REPORT, "POST", "/v1/agents/{id}/report", ROUTE_AGENTS, REPORT_BODY_MAX, ""},
     {ROUTE_MARKET, "GET", "/v1/market", ROUTE_PEOPLE, 0, "model zone region hours"},
+    {ROUTE_MARKET_CHANGES, "GET", "/v1/market/changes", ROUTE_PEOPLE, 0, "after limit"},
 };
 _Static_assert(sizeof routes / sizeof *routes == ROUTE_END, "ORDER: route_id");
 

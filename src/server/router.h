@@ -38,6 +38,7 @@ enum route_id {
     ROUTE_DECISIONS,
     ROUTE_AGENT_REPORT,
     ROUTE_MARKET,
+    ROUTE_MARKET_CHANGES,
     ROUTE_END
 };
 

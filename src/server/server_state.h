@@ -90,6 +90,7 @@ void api_budget(struct server *s, request *r);
 void api_ledger(struct server *s, request *r);
 void api_decisions(struct server *s, request *r);
 void api_market(struct server *s, request *r);
+void api_market_changes(struct server *s, request *r);
 void api_metrics(struct server *s, request *r);
 void api_agent_report(struct server *s, request *r);
 

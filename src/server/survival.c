@@ -5,6 +5,9 @@
 #define SPOT_PRIOR 0.6
 #define SPOT_PRIOR_HOURS (13.0 / 60)
 #define OTHER_PRIOR (1.0 / 5000)
+/* Losses that the priors weigh. Little for what is said to be guaranteed: one real loss tells more. */
+#define SPOT_PRIOR_LOSSES  1.0
+#define OTHER_PRIOR_LOSSES 0.01
 
 /* Bucket i spans [begin(i), begin(i + 1)): 0, 5 min, 10 min, 20 min ... 85 h and beyond. */
 static double begin_of(uint32_t bucket)
@@ -56,7 +59,8 @@ void survival_curve_of(const struct survival_seen *seen, const struct survival_s
                        bool is_spot, struct survival_curve *ret)
 {
     for (uint32_t i = 0; i < SURVIVAL_AGES; i++) {
-        double kind = (all->lost[i] + 1) / (all->hours[i] + 1 / prior_of(i, is_spot));
+        double losses = is_spot ? SPOT_PRIOR_LOSSES : OTHER_PRIOR_LOSSES;
+        double kind = (all->lost[i] + losses) / (all->hours[i] + losses / prior_of(i, is_spot));
         ret->hours[i] = seen->hours[i] + SURVIVAL_SHRINK / kind;
         ret->per_hour[i] = (seen->lost[i] + SURVIVAL_SHRINK) / ret->hours[i];
     }

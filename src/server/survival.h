@@ -6,8 +6,8 @@
  *            per bucket of age, SURVIVAL_AGES of doubling width from five minutes on, over the time
  *            spent at that age.
  * Little     Seen offers lean on the others of their kind: the kind on a prior (spot: 0.6 / (age + 13
- *            minutes), as core/risk.h has it; else once in 5,000 hours) by one loss, an offer on its
- *            kind by SURVIVAL_SHRINK losses. So each rate of loss is the mean of a gamma
+ *            minutes), as core/risk.h has it, by one loss; else once in 5,000 hours, by a hundredth
+ *            of one), an offer on its kind by SURVIVAL_SHRINK losses. So each rate of loss is the mean of a gamma
  *            distribution, whose width says how little is known (survival_draw).
  * Unit       Ages and times in hours, reals: nothing here is journaled or decides.
  */

@@ -77,6 +77,18 @@ static void few_lives_lean_on_their_kind(void **state)
     assert_true(alone < kin && alone > kin / 2); /* one early loss does not condemn it */
 }
 
+static void losses_of_what_was_guaranteed_are_believed(void **state)
+{
+    (void)state;
+    struct survival_seen seen = {0};
+    struct survival_curve curve;
+    for (int i = 0; i < 8; i++) survival_add(&seen, 0.02, i < 6);
+    survival_curve_of(&seen, &seen, false, &curve);
+    assert_true(survival_at(&curve, 1) < 0.99);
+    survival_curve_of(&(struct survival_seen){0}, &(struct survival_seen){0}, false, &curve);
+    assert_true(survival_at(&curve, 24) > 0.99);
+}
+
 static void draws_are_about_the_mean_and_repeat(void **state)
 {
     (void)state;
@@ -110,6 +122,7 @@ int main(void)
         cmocka_unit_test(lives_are_spread_over_their_ages),
         cmocka_unit_test(the_rate_behind_many_lives_is_found),
         cmocka_unit_test(few_lives_lean_on_their_kind),
+        cmocka_unit_test(losses_of_what_was_guaranteed_are_believed),
         cmocka_unit_test(draws_are_about_the_mean_and_repeat),
         cmocka_unit_test(a_rate_of_nothing_never_ends),
     };

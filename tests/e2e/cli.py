@@ -51,6 +51,26 @@ def up_and_down(shell):
     shell.run("market", "--hours", "1", "import", "x", status=2, says="shoal market import FILE")
 
 
+def record(shell):
+    """What is recorded is read back; a second look adds only what is new."""
+    shell.run("market", "record", "--out", "prices/", "--once", says="changes of prices or stock recorded")
+    day = next((shell.folder / "prices").glob("prices-*.csv"))
+    rows = day.read_text().splitlines()
+    assert len(rows) > 4 and ",H100,on_demand," in day.read_text(), rows
+    shell.run("market", "import", day, says=f"{len(rows) - 1} rows: {len(rows) - 1} prices")
+    with open(day, "a") as file:
+        file.write("2026-01-01T00:00:0")  # a crash
+    shell.run("market", "record", "--out", "prices", "--once")
+    again = day.read_text().splitlines()
+    assert again[:len(rows)] == rows and len(set(again)) == len(again), again
+    events = [int(row.split(",")[-2]) for row in again[1:]]
+    assert events == sorted(events), events
+    shell.run("market", "record", status=2, says="record --out FILE|DIR")
+    shell.run("market", "record", "--out", "x", "--every", "0", status=2, says="0.1 to 86400")
+    shell.run("market", "record", "--out", "catalog/devices.yaml", "--once", status=1,
+              says="first line is not that of a recorded market")
+
+
 def jobs(shell):
     batch = "name: {}\nkind: batch\nrun: {{command: [{}]}}\n"
     good = shell.job("good.yaml", batch.format("good", "echo, hello"))
@@ -96,7 +116,7 @@ def main():
     tree.adopt()
     shell = Shell(pathlib.Path(sys.argv[1]).resolve())
     try:
-        for part in (up_and_down, jobs, sleeper, down):
+        for part in (up_and_down, record, jobs, sleeper, down):
             part(shell)
             print(f"ok   {part.__name__}")
     finally:

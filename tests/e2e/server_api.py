@@ -399,6 +399,7 @@ class Pages(Case):
                 "Decision": self.server.get("/v1/decisions")["decisions"][0],
                 "Entry": self.server.get("/v1/ledger")["entries"][0],
                 "Survival": self.server.get("/v1/market")["offers"][0]["survival"],
+                "OfferChange": self.server.get("/v1/market/changes")["changes"][0],
                 "CostRow": self.server.get("/v1/cost")["rows"][0],
                 "PlanOption": plan["options"][0]}
         kinds = {"integer": int, "number": (int, float), "string": str, "boolean": bool,

@@ -57,12 +57,22 @@ meson_tests() { # meson_tests NAME DIR ARGUMENT... : counts each test of a Meson
     fi
 }
 
-build() { # build DIR COMPILER OPTION...
+programs() { # programs DIR SUITE: what Meson builds for the tests of a suite, as Ninja targets
+    meson introspect "$1" --tests >$logs/introspected.json || return 1
+    meson introspect "$1" --targets | jq -r --arg root "$(realpath "$1")/" --arg suite "$2" --slurpfile tests $logs/introspected.json '
+        [$tests[0][] | select(any(.suite[]; . == "shoal:" + $suite)) | .depends[]] as $needed
+        | .[] | select(.id as $id | $needed | index($id)) | .filename[0] | ltrimstr($root)'
+}
+
+build() { # build DIR COMPILER WHAT OPTION... : WHAT is a Ninja target, or suite=NAME
     dir=$1
     compiler=$2
-    shift 2
+    targets=$3
+    shift 3
     [ -f "$dir/build.ninja" ] || CC=$compiler meson setup "$dir" "$@" || return 1
-    ninja -C "$dir"
+    case $targets in suite=*) targets=$(programs "$dir" "${targets#suite=}") || return 1 ;; esac
+    # shellcheck disable=SC2086
+    ninja -C "$dir" $targets
 }
 
 fuzz() { # every fuzzer, its share of the time
@@ -87,20 +97,20 @@ export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=
 export TSAN_OPTIONS=halt_on_error=1
 
 check layers tests/layers.sh
-check build-gcc build build gcc --buildtype=release
+check build-gcc build build gcc all --buildtype=release
 check unused tests/unused.sh build
 meson_tests test-gcc build --no-suite slow
-check build-clang build build-clang clang --buildtype=debugoptimized
+check build-clang build build-clang clang all --buildtype=debugoptimized
 meson_tests test-clang build-clang --suite unit
 # shellcheck disable=SC2086
-check build-asan build build-asan clang --buildtype=debugoptimized $sanitizers
+check build-asan build build-asan clang suite=unit --buildtype=debugoptimized $sanitizers
 meson_tests test-asan build-asan --suite unit --timeout-multiplier 4
-check build-tsan build build-tsan clang --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
+check build-tsan build build-tsan clang suite=threads --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 meson_tests test-tsan build-tsan --suite threads --timeout-multiplier 4
 check sim-500-seeds build/shoal sim --seeds 1..500 --all-marks
 check golden-digests tests/golden/digests.sh
 # shellcheck disable=SC2086
-check build-fuzz build build-fuzz clang --buildtype=debugoptimized -Dfuzz=true $sanitizers
+check build-fuzz build build-fuzz clang fuzzers --buildtype=debugoptimized -Dfuzz=true $sanitizers
 check fuzz fuzz
 check docs-commands tests/e2e/docs_commands.py
 

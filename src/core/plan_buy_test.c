@@ -3,7 +3,9 @@
 #include "core/testing.h"
 #include <inttypes.h>
 
-enum { OFFERS_MAX = 6, WORLDS = 4000 };
+enum { OFFERS_MAX = 6 };
+
+static uint64_t worlds = 4000;
 
 struct world {
     struct bench b;
@@ -120,7 +122,7 @@ static uint32_t most_devices(const struct world *w, uint32_t i, uint32_t left, i
 static void the_iterator_follows_the_rule(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= WORLDS; seed++) {
+    for (uint64_t seed = 1; seed <= worlds; seed++) {
         struct world w;
         struct mix mix;
         make_world(&w, seed);
@@ -142,7 +144,7 @@ static void a_reachable_gang_is_reached(void **state)
 {
     uint32_t short_count = 0, reachable_count = 0;
     (void)state;
-    for (uint64_t seed = 1; seed <= WORLDS; seed++) {
+    for (uint64_t seed = 1; seed <= worlds; seed++) {
         struct world w;
         struct mix mix;
         bool single = true;
@@ -161,8 +163,9 @@ static void a_reachable_gang_is_reached(void **state)
     assert_true(short_count * 100 <= reachable_count * 5);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) worlds = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_iterator_follows_the_rule),
                                        cmocka_unit_test(a_reachable_gang_is_reached)};
     return cmocka_run_group_tests(tests, NULL, NULL);

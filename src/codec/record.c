@@ -306,6 +306,13 @@ void record_encode(const struct pool_event *event, uint8_t ret_bytes[RECORD_BYTE
     ASSERT(known);
 }
 
+uint32_t record_version(const uint8_t bytes[RECORD_BYTES])
+{
+    struct pool_event event = {0};
+    (void)walk_event(&(struct walk){.in = bytes}, &event);
+    return event.version;
+}
+
 const char *record_decode(const uint8_t bytes[RECORD_BYTES], struct pool_event *ret_event)
 {
     struct pool_event event = {0};

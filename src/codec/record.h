@@ -18,6 +18,7 @@ enum { RECORD_BYTES = POOL_EVENT_BYTES, RECORD_SUMMED_BYTES = POOL_EVENT_BYTES +
 
 /* event->kind must be a known kind (it was checked before). */
 void record_encode(const struct pool_event *event, uint8_t ret_bytes[RECORD_BYTES]);
+uint32_t record_version(const uint8_t bytes[RECORD_BYTES]); /* of the core that wrote it */
 const char *record_decode(const uint8_t bytes[RECORD_BYTES], struct pool_event *ret_event);
 
 void record_encode_summed(const struct pool_event *event, uint8_t ret_bytes[RECORD_SUMMED_BYTES]);

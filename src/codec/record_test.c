@@ -88,6 +88,7 @@ static void random_structs_come_back_equal(void **state)
 
 static void layout_is_pinned(void **state)
 {
+    enum { V = POOL_CORE_VERSION };
     (void)state;
     const struct pool_event event = {
         .seq = 0x0102030405060708,
@@ -103,7 +104,7 @@ static void layout_is_pinned(void **state)
     };
     static const uint8_t expected[] = {
         8,  7, 6, 5, 4, 3, 2, 1, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-        10, 0, 0, 0, 1, 0, 0, 0, 0x22, 0x11, 0,    0,    0,    0,    0,    0,
+        10, 0, 0, 0, V, 0, 0, 0, 0x22, 0x11, 0,    0,    0,    0,    0,    0,
         3,  0, 0, 0, 0, 0, 0, 0, 4,    0,    0,    0,    0,    0,    0,    0,
         5,  0, 0, 0, 0, 0, 0, 0, 4,    0,    0,    0,    0xf7, 0xff, 0xff, 0xff,
     };

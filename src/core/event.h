@@ -6,7 +6,7 @@
  * Rules      seq = previous + 1; now_us never decreases; a record's unused bytes are written as
  *            zero and not looked at by the core (initialising a union clears one member only);
  *            values are frozen once journaled (new kinds at the end, POOL_CORE_VERSION raised when
- *            meaning changes).
+ *            what they lead to changes).
  * Levels     Observations are levels, not edges: "node 7 is UP", believed until its lease ends. The
  *            same event twice changes nothing the second time; a lost one is repaired by the next.
  * Terms      JOB_SUBMITTED has no room for all that a job may ask for: the rest is in terms, defined
@@ -22,7 +22,11 @@
 #include <assert.h>
 #include <stdint.h>
 
-enum { POOL_CORE_VERSION = 1, POOL_EVENT_BYTES = 128 };
+/* What a record or a snapshot was written by. Two programs with the same number say the same to the same
+ * events: raised whenever a decision, an entry or a command may come out otherwise than before, or
+ * a snapshot has other fields. No program replays what another number wrote: to believe a state that
+ * was never decided is worse than to say so. */
+enum { POOL_CORE_VERSION = 2, POOL_EVENT_BYTES = 128 };
 
 enum pool_event_kind {
     POOL_EVENT_TICK = 1,      /* the time of pool_next_wake_us() has come */

@@ -255,6 +255,23 @@ bool journal_read_snapshots(journal *j, journal_snapshot_fn *take, void *arg,
     return true;
 }
 
+/* Of another version of the core nothing is wrong, but nothing may be made of it either. */
+static bool refuse_event(uint64_t seq, const uint8_t *record, const char *trouble,
+                         struct error *ret_error)
+{
+    uint32_t version = record == NULL ? POOL_CORE_VERSION : record_version(record);
+    if (version == POOL_CORE_VERSION || version == 0)
+        return error_set(ret_error,
+                         "the journal is damaged at event %llu: %s; restore the data folder "
+                         "from a backup",
+                         (unsigned long long)seq, trouble);
+    return error_set(ret_error,
+                     "event %llu of the journal was written by version %u of the core; this "
+                     "program has version %u, which may decide otherwise. Nothing is lost: end the "
+                     "jobs with the program that wrote it, or give this one another data folder",
+                     (unsigned long long)seq, version, (unsigned)POOL_CORE_VERSION);
+}
+
 bool journal_read_events(journal *j, uint64_t after, journal_event_fn *take, void *arg,
                          struct error *ret_error)
 {
@@ -266,15 +283,14 @@ bool journal_read_events(journal *j, uint64_t after, journal_event_fn *take, voi
         struct pool_event event;
         uint64_t seq = (uint64_t)sqlite3_column_int64(s, 0);
         const char *trouble = "it is missing";
+        const uint8_t *record = NULL;
         if (seq == expected && sqlite3_column_bytes(s, 1) == RECORD_BYTES)
-            trouble = record_decode(sqlite3_column_blob(s, 1), &event);
+            trouble = record_decode(record = sqlite3_column_blob(s, 1), &event);
         if (trouble == NULL && event.seq != seq) trouble = "it holds another number";
         if (trouble != NULL) {
+            (void)refuse_event(expected, record, trouble, ret_error);
             journal_reset(s);
-            return error_set(ret_error,
-                             "the journal is damaged at event %llu: %s; restore the data folder "
-                             "from a backup",
-                             (unsigned long long)expected, trouble);
+            return false;
         }
         if (take(arg, &event)) continue;
         journal_reset(s);

@@ -268,6 +268,25 @@ static void damage_is_told(void **state)
     }
 }
 
+/* An older program decided otherwise: its journal is sound, and not stepped. */
+static void another_version_of_the_core_is_told_with_both_numbers(void **state)
+{
+    struct fixture *f = *state;
+    struct error error = {""};
+    uint64_t last = 0;
+    for (uint64_t seq = 1; seq <= 3; seq++) push_tick(f, seq);
+    commit(f);
+    sql(f, "UPDATE events SET bytes = cast(substr(bytes, 1, 20) || x'01000000' || substr(bytes, 25)"
+           " AS BLOB) WHERE seq = 2");
+    assert_false(journal_read_events(f->j, 0, count_event, &last, &error));
+    assert_int_equal(last, 1);
+    assert_non_null(strstr(error.text, "event 2 of the journal was written by version 1"));
+    char own[64];
+    (void)snprintf(own, sizeof own, "this program has version %d", POOL_CORE_VERSION);
+    assert_non_null(strstr(error.text, own));
+    assert_null(strstr(error.text, "damaged"));
+}
+
 static void rewrite(const struct fixture *f, const char *name, const char *text)
 {
     char path[TEST_PATH_BYTES];
@@ -364,6 +383,7 @@ int main(void)
         TEST(snapshots_are_visited_newest_first),
         TEST(damage_is_told),
         TEST(a_journal_that_lost_its_end_is_refused),
+        TEST(another_version_of_the_core_is_told_with_both_numbers),
         TEST(another_format_is_refused),
         TEST(a_file_that_is_no_database_is_refused),
         TEST(restart_at_forgets_older_events),

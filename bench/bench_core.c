@@ -90,6 +90,7 @@ static void open_drive(struct drive *d, struct pool_limits limits, uint32_t devi
     size_t bytes = pool_size(&limits);
     *d = (struct drive){.random = 1, .now_us = 1000000};
     d->memory = need(bytes, 1);
+    memset(d->memory, 1, bytes); /* a server's memory is mapped after its first jobs: not measured */
     d->p = pool_init(d->memory, bytes, &config);
     d->key_max = limits.nodes_max;
     d->worker_max = devices * 2;

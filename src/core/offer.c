@@ -198,6 +198,7 @@ static uint32_t make(pool *p, const struct pool_event *event)
     o->unit_usd_micros = unit_price(p, o);
     table_insert(&p->offer_table, o->offer_id, slot);
     packing_offer(p, slot);
+    p->reach_changes++;
     p->regions[region_index].model_mask |= UINT64_C(1) << o->model;
     prices_add(p, market_of(p, region_index, o->model), slot);
     return slot;
@@ -253,6 +254,7 @@ static void note_reach(pool *p, struct offer *o)
     uint64_t reach = (uint64_t)o->stock_count + o->nodes.count - o->taken_count;
     if (reach > UINT32_MAX) reach = UINT32_MAX;
     if (reach <= o->reach_count) return;
+    p->reach_changes++;
     market->reach_devices[o->capacity] += (reach - o->reach_count) * o->device_count;
     if (o->device_count > market->node_devices_max[o->capacity])
         market->node_devices_max[o->capacity] = o->device_count;

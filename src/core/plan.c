@@ -29,6 +29,7 @@ void plan_class_changed(pool *p)
 
 void plan_catalog_changed(pool *p)
 {
+    p->reach_changes++;
     const uint32_t heads[] = {p->shapes_idle.head, p->shapes_used.head, p->shapes_resting.head};
     for (uint32_t list = 0; list < 3; list++)
         for (uint32_t s = heads[list]; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {

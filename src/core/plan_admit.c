@@ -122,8 +122,9 @@ struct verdict plan_judge(const pool *p, const struct shape *s, const struct job
                                         .c = s->devices_min}};
 }
 
-/* Jobs of a shape that already waits were judged with the first of them. */
-static struct verdict judge_event(const pool *p, const struct pool_event *event)
+/* Jobs of a shape that already waits were judged with the first of them; those of a shape that runs are
+ * judged anew where prices, hosts or rates have a say, else when more has come within reach. */
+static struct verdict judge_event(pool *p, const struct pool_event *event)
 {
     struct shape shape;
     shape_fill(p, event, &shape);
@@ -131,8 +132,19 @@ static struct verdict judge_event(const pool *p, const struct pool_event *event)
     if (like != SLOT_NONE && p->shapes[like].queue.count > 0)
         return (struct verdict){.reason = REASON_FITS,
                                 .numbers = {.a = shape.devices_min, .b = shape.devices_max}};
+    if (like != SLOT_NONE && p->shapes[like].fits_at == p->reach_changes)
+        return (struct verdict){
+            .reason = REASON_FITS,
+            .numbers = {.a = shape.devices_min, .b = (int64_t)p->shapes[like].fits_devices}};
     const struct job_terms *terms = terms_of(p, &shape);
-    return plan_judge(p, &shape, terms, terms == NULL ? NULL : rate_row(p, terms->work_id));
+    const struct rate *rates = terms == NULL ? NULL : rate_row(p, terms->work_id);
+    struct verdict verdict = plan_judge(p, &shape, terms, rates);
+    if (like != SLOT_NONE && verdict.reason == REASON_FITS && shape.terms == TERMS_NONE &&
+        shape.budget_usd_micros_per_hour == 0) {
+        p->shapes[like].fits_at = p->reach_changes;
+        p->shapes[like].fits_devices = (uint64_t)verdict.numbers.b;
+    }
+    return verdict;
 }
 
 static bool is_known(const pool *p, uint64_t job_id, struct pool_output *out)

@@ -174,6 +174,7 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     p->config = *config;
     p->next_key = p->next_worker = 1; /* 0 is no node and no worker */
     p->least_threshold_ppm = UINT32_MAX;
+    p->reach_changes = 1; /* fits_at 0 = not found out */
     p->offer_priced = SLOT_NONE;
     clear_lists(p);
     heap_clear(&p->timers);

@@ -102,6 +102,7 @@ static void rebuild(pool *p)
     for (uint32_t list = 0; list < 3; list++)
         for (uint32_t s = heads[list]; s != SLOT_NONE; s = p->shapes[s].shapes_link.next) {
             p->shapes[s].first_waiting = 0;
+            p->shapes[s].fits_at = 0;
             table_insert(&p->shape_table, p->shapes[s].hash, s);
         }
     ask_rebuild(p);

@@ -249,6 +249,7 @@ struct shape {
     uint32_t ask, rests;     /* ask.h; SLOT_NONE = of none */
     struct tree_link turn;
     struct link rest_link;
+    uint64_t fits_at, fits_devices; /* plan_admit.c: that it can run was found out at this reach */
 };
 
 /* What shapes of different accounts ask for (ask.h). */
@@ -315,6 +316,7 @@ struct pool {
     int64_t usd_micros_jobs, usd_micros_overhead, usd_micros_idle, usd_micros_adjustment;
     int64_t period_now[QUOTA_PERIODS],
         period_end_us; /* from now_us: the day, the month (quota.c) */
+    uint64_t reach_changes; /* more than ever before is within reach, or models are others */
     uint64_t failed_hash, supply_changes,
         failed_at;         /* plan_place.c: an ask no supply was found for */
     int64_t quota_wake_us; /* shapes that wait for quota look again at midnight; 0 = none waits */

@@ -12,7 +12,7 @@ static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
-static_assert(sizeof(struct shape) == 168, "walk the new field of shape");
+static_assert(sizeof(struct shape) == 184, "walk the new field of shape");
 static_assert(sizeof(struct account) == 360, "walk the new field of account");
 static_assert(sizeof(struct job) == 448, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");

@@ -8,6 +8,7 @@ allowed() { # allowed FOLDER -> the folders, or single headers, its files may in
     core) echo "core" ;;
     base) echo "base core/assert.h" ;;
     codec) echo "codec core base" ;;
+    whatif) echo "whatif sim/queue.h sim/random.h codec core base" ;;
     sim) echo "sim core codec base" ;;
     worker/core) echo "worker/core core/assert.h" ;;
     worker/store) echo "worker/store base core/assert.h" ;;
@@ -17,7 +18,7 @@ allowed() { # allowed FOLDER -> the folders, or single headers, its files may in
     driver) echo "driver codec core base worker/status.h" ;;
     agent) echo "agent codec core base worker/status.h worker/host.h worker/protocol.h" ;;
     server) echo "server driver codec core base" ;;
-    cli) echo "cli base core/assert.h codec/price_feed.h server/server.h agent/agent.h sim/sim.h worker/ckpt/ckpt_main.h" ;;
+    cli) echo "cli base core/assert.h codec/price_feed.h server/server.h agent/agent.h sim/sim.h whatif/whatif.h worker/ckpt/ckpt_main.h" ;;
     *) echo "" ;;
     esac
 }

@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "server/server.h"
 #include "sim/sim.h"
+#include "whatif/whatif.h"
 #include "worker/ckpt/ckpt_main.h"
 #include <curl/curl.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ static int run_ckpt(const struct cli_verb *verb, int argc, char **argv)
 static int run_sim(const struct cli_verb *verb, int argc, char **argv)
 {
     (void)verb;
-    return sim_main(argc, argv);
+    return whatif_is_meant(argc, argv) ? whatif_main(argc, argv) : sim_main(argc, argv);
 }
 
 static const struct cli_verb verbs[] = {

@@ -126,13 +126,18 @@ static bool idles(const pool *p, const struct node *n)
     return n->leases.count == 0 && p->offers[n->offer].capacity != CAPACITY_OWNED;
 }
 
+static int64_t entry_us(const pool *p)
+{
+    return p->config.entry_us > 0 ? p->config.entry_us : ENTRY_US_MAX;
+}
+
 int64_t node_due_us(const pool *p, uint32_t slot)
 {
     const struct node *n = &p->nodes[slot];
     if (n->state == 0) return INT64_MAX;
     if (n->price_moved) return 0;
     int64_t due_us = n->ask_us;
-    if (n->billing) due_us = earlier(due_us, n->settled_us + ENTRY_US_MAX);
+    if (n->billing) due_us = earlier(due_us, n->settled_us + entry_us(p));
     if (n->agent_joined && n->state != NODE_RELEASING)
         due_us = earlier(due_us, n->agent_heard_us + p->config.agent_lease_us + 1);
     switch ((enum node_state)n->state) {

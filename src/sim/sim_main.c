@@ -49,7 +49,10 @@ static void print_help(FILE *stream)
 {
     (void)fputs(
         "usage: shoal sim [--seeds A..B | --seed N | --scenario FILE] [OPTION...]\n"
+        "       shoal sim SCENARIO.yaml [OPTION...]\n"
         "Plays made-up worlds against the scheduler on a virtual clock and checks every step.\n"
+        "With a file: what the pool would cost and do in the world that it describes (see shoal sim\n"
+        "SCENARIO.yaml --help).\n"
         "\n"
         "  --seeds A..B      one world for each seed (default 1..100)\n"
         "  --seed N          one world\n"

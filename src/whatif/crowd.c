@@ -1,0 +1,125 @@
+#include "whatif/crowd.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 256, BAR = 32, SEEDS_MAX = 10000 };
+
+#define REDRAW_US INT64_C(100000)
+
+struct shared {
+    struct crowd *crowd;
+    atomic_uint next, done;
+    atomic_bool failed;
+};
+
+static void *work(void *argument)
+{
+    struct shared *s = argument;
+    struct crowd *c = s->crowd;
+    uint32_t count = c->case_count * c->seed_count;
+    for (;;) {
+        uint32_t task = atomic_fetch_add(&s->next, 1);
+        if (task >= count || atomic_load(&s->failed)) return NULL;
+        uint32_t seed = c->first_seed + task % c->seed_count;
+        if (!world_run(c->scene, &c->cases[task / c->seed_count], seed, /* recorder */ NULL,
+                       &c->outcomes[task]))
+            atomic_store(&s->failed, true);
+        (void)atomic_fetch_add(&s->done, 1);
+    }
+}
+
+static uint32_t threads_of(const struct crowd *c)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t count = c->threads > 0 ? c->threads : processors > 0 ? (uint32_t)processors : 1;
+    uint32_t tasks = c->case_count * c->seed_count;
+    if (count > tasks) count = tasks;
+    return count > THREADS_MAX ? THREADS_MAX : count;
+}
+
+static void draw_bar(const struct crowd *c, uint32_t done, uint32_t count)
+{
+    char bar[BAR + 1];
+    for (uint32_t i = 0; i < BAR; i++) bar[i] = i < done * BAR / count ? '#' : '.';
+    bar[BAR] = '\0';
+    (void)fprintf(stderr, "\r%s [%s] %u of %u worlds", c->progress, bar, done, count);
+    if (done == count) (void)fprintf(stderr, "\r%*s\r", BAR + 60, "");
+    (void)fflush(stderr);
+}
+
+static void watch(const struct crowd *c, struct shared *s)
+{
+    uint32_t count = c->case_count * c->seed_count;
+    if (c->progress == NULL || !isatty(STDERR_FILENO)) return;
+    for (;;) {
+        uint32_t done = atomic_load(&s->done);
+        if (atomic_load(&s->failed) || done >= count) break;
+        draw_bar(c, done, count);
+        (void)usleep(REDRAW_US);
+    }
+    draw_bar(c, count, count);
+}
+
+bool crowd_run(struct crowd *c, struct error *ret_error)
+{
+    struct shared s = {.crowd = c};
+    pthread_t threads[THREADS_MAX];
+    uint32_t wanted = threads_of(c), begun = 0;
+    int64_t from_us = clock_monotonic_us();
+    c->outcomes = mem_zalloc((size_t)c->case_count * c->seed_count, sizeof *c->outcomes);
+    if (c->outcomes == NULL)
+        return error_set(ret_error, "out of memory for %u results", c->seed_count);
+    while (begun < wanted && pthread_create(&threads[begun], NULL, work, &s) == 0) begun++;
+    if (begun == 0)
+        (void)work(&s); /* no thread to be had: this one does it */
+    else
+        watch(c, &s);
+    for (uint32_t i = 0; i < begun; i++) (void)pthread_join(threads[i], NULL);
+    c->wall_us = clock_monotonic_us() - from_us;
+    return !atomic_load(&s.failed) ||
+           error_set(ret_error, "out of memory in a world of this scenario");
+}
+
+void crowd_free(struct crowd *crowd)
+{
+    mem_free(crowd->outcomes);
+    crowd->outcomes = NULL;
+}
+
+struct estimate crowd_estimate(const struct crowd *crowd, uint32_t c, uint32_t row,
+                               enum measure measure)
+{
+    double values[SEEDS_MAX];
+    uint32_t count = crowd->seed_count;
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = crowd->outcomes[(size_t)c * crowd->seed_count + i].values[row][measure];
+    return measure_estimate(values, count);
+}
+
+struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim)
+{
+    double values[SEEDS_MAX];
+    uint32_t count = crowd->seed_count;
+    enum measure measure = measure_find(claim->metric);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct outcome *a = &crowd->outcomes[(size_t)claim->a * crowd->seed_count + i];
+        values[i] = a->values[claim->group][measure];
+        if (claim->b == SCENE_CASES_MAX) continue;
+        double b =
+            crowd->outcomes[(size_t)claim->b * crowd->seed_count + i].values[claim->group][measure];
+        values[i] = b != 0 ? values[i] / b : 0;
+    }
+    return measure_estimate(values, count);
+}
+
+bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim)
+{
+    double mean = crowd_claimed(crowd, claim).mean;
+    if (claim->at_least_ppm != INT64_MIN) return mean >= (double)claim->at_least_ppm / 1e6;
+    return mean <= (double)claim->at_most_ppm / 1e6;
+}

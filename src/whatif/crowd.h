@@ -1,0 +1,29 @@
+/* Many worlds on all processors: each case with each seed. Inside src/whatif only.
+ *
+ * Order      Results lie by case, then seed, whatever thread ran which: the same bytes with any number
+ *            of threads.
+ */
+#ifndef SHOAL_WHATIF_CROWD_H
+#define SHOAL_WHATIF_CROWD_H
+
+#include "whatif/world.h"
+
+struct crowd {
+    const struct scene *scene;
+    const struct scene_case *cases;
+    uint32_t case_count, first_seed, seed_count;
+    uint32_t threads;         /* 0: one a processor */
+    const char *progress;     /* a bar with this before it, on a terminal; NULL: none */
+    struct outcome *outcomes; /* [case_count * seed_count], of crowd_run() */
+    int64_t wall_us;
+};
+
+bool crowd_run(struct crowd *crowd, struct error *ret_error) WARN_UNUSED;
+void crowd_free(struct crowd *crowd);
+struct estimate crowd_estimate(const struct crowd *crowd, uint32_t c, uint32_t row,
+                               enum measure measure);
+/* The claim's figure: of case a, over that of case b seed by seed. */
+struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim);
+bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim);
+
+#endif

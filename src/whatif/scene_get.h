@@ -1,0 +1,44 @@
+/* Numbers of a scenario file by key: as yaml.h reads them, changed by `--set`, and kept as lines of the
+ * scene. Inside src/whatif only. */
+#ifndef SHOAL_WHATIF_SCENE_GET_H
+#define SHOAL_WHATIF_SCENE_GET_H
+
+#include "codec/yaml.h"
+#include "whatif/scene.h"
+
+enum { SCENE_SETS_MAX = 256 };
+
+struct scene_reader {
+    struct scene *scene;
+    const char *file, *folder;
+    const struct scene_set *sets;
+    uint32_t set_count;
+    bool used[SCENE_SETS_MAX]; /* overrides that some key took */
+    struct error set_error;    /* the first that is no such number; "" : none */
+    yaml_tree *tree;
+};
+
+/* `path` of the map ("" at the top), then as in yaml.h. */
+int64_t get_integer(struct scene_reader *r, yaml_item *map, const char *path, const char *key,
+                    int64_t min, int64_t max, int64_t absent);
+int64_t get_micros(struct scene_reader *r, yaml_item *map, const char *path, const char *key,
+                   int64_t min, int64_t max, int64_t absent);
+int64_t get_us(struct scene_reader *r, yaml_item *map, const char *path, const char *key,
+               int64_t min, int64_t max, int64_t absent);
+/* "path.key"; cut when it does not fit, which is noted as a mistake at the item. */
+void get_path(yaml_item *item, const char *path, const char *key, char ret_path[SCENE_PATH_BYTES]);
+
+/* scene_market.c, scene_jobs.c, scene_cases.c: their part of the file. */
+void scene_read_offers(struct scene_reader *r, yaml_item *list);
+void scene_read_jobs(struct scene_reader *r, yaml_item *list);
+void scene_read_cases(struct scene_reader *r, yaml_item *list);
+void scene_read_claims(struct scene_reader *r, yaml_item *list);
+/* Index of a name, added if it is new; 0 when there is no more room. */
+uint32_t scene_name(struct scene_names *names, const char *name);
+/* Text of a CSV file that the scenario names; NULL after a mistake was noted at the item. */
+char *scene_load(struct scene_reader *r, yaml_item *item, const char *path, size_t *ret_bytes);
+/* `{csv: FILE, pick: {...}, ...}` into a query; NULL or the text of the file. */
+char *scene_query(struct scene_reader *r, yaml_item *map, const char *path,
+                  struct series_query *query, size_t *ret_bytes);
+
+#endif

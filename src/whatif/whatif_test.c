@@ -1,0 +1,236 @@
+/* Worlds by known figures: what can be worked out by hand must come out. */
+#include "base/mem.h"
+#include "whatif/crowd.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OFFER_LAB                                                                                  \
+    "offers:\n"                                                                                    \
+    "  - {name: lab, kind: reserved, model: A100-40GB, place: lab/hall/rack, devices: 8, stock: "  \
+    "2, "                                                                                          \
+    "price: 16, boot: {min: 0s, max: 0s}}\n"
+#define SPOT                                                                                       \
+    "offers:\n"                                                                                    \
+    "  - {name: a, kind: spot, model: A100-40GB, place: aws/east/east-a, stock: 16, on_demand: "   \
+    "2.8, "                                                                                        \
+    "price: {mean: 1, every: 5m, step: 0.05}, up: {mean: 5h, down: 1h}, life: 8h, notice: 2m}\n"   \
+    "  - {name: b, kind: spot, model: H100, place: aws/west/west-b, stock: 8, on_demand: 4.5, "    \
+    "price: {mean: 1.6, every: 5m, step: 0.05, spikes: {every: 20h, last: 1h, to: 1.2}}, life: "   \
+    "9h}\n"                                                                                        \
+    "  - {name: od, kind: on_demand, model: A100-40GB, place: aws/east/east-a, stock: 32, price: " \
+    "2.8}\n"
+#define JOBS                                                                                       \
+    "jobs:\n"                                                                                      \
+    "  - {name: train, devices: {min: 4, max: 16}, work: 200, exchanges: 40, count: 4, every: "    \
+    "6h, "                                                                                         \
+    "checkpoint: 5s, join: 2s}\n"                                                                  \
+    "  - {name: small, devices: 1, work: 3, count: 60, every: 20m, random: true, class: P3, "      \
+    "spread: 1, deadline: 12h}\n"
+
+static struct scene *read_scene(const char *text)
+{
+    struct error error = {""};
+    struct scene *scene = scene_new();
+    assert_non_null(scene);
+    if (!scene_read(scene, "test.yaml", ".", text, strlen(text), NULL, 0, &error))
+        fail_msg("%s", error.text);
+    return scene;
+}
+
+static struct outcome run(const char *text, const char *policy, uint64_t seed)
+{
+    struct scene *scene = read_scene(text);
+    struct scene_case c;
+    struct outcome outcome;
+    assert_true(scene_case_of_policy(scene, policy, &c));
+    assert_true(world_run(scene, &c, seed, NULL, &outcome));
+    scene_close(scene);
+    return outcome;
+}
+
+static void assert_near(double value, double wanted, double within)
+{
+    if (value < wanted - within || value > wanted + within)
+        fail_msg("%.6f is not %.6f", value, wanted);
+}
+
+/* 160 NCU-hours on 16 A100: 10 hours, and two reserved nodes at $16 are paid all that time. */
+static void a_job_alone_takes_its_work_over_its_devices(void **state)
+{
+    (void)state;
+    struct outcome o = run("name: t\npool: {worker_start: 0s}\n" OFFER_LAB
+                           "jobs:\n  - {name: j, devices: 16, work: 160, restart: 0s}\n",
+                           "shoal", 1);
+    assert_near(o.values[0][MEASURE_TIME], 10, 1e-3);
+    assert_near(o.values[0][MEASURE_COST], 320, 0.1);
+    assert_near(o.values[0][MEASURE_UTILIZATION], 1, 1e-3);
+    assert_near(o.values[0][MEASURE_UNFINISHED], 0, 0);
+}
+
+/* A step of 60 NCU-seconds on 16 devices takes 3.75 s; 40 exchanges of 15 ms add 0.6 s, 50 ms are the
+ * orchestration's. */
+static void exchanges_and_orchestration_are_a_share_of_the_step(void **state)
+{
+    (void)state;
+    struct outcome o =
+        run("name: t\npool: {worker_start: 0s}\n"
+            "network: {same_region: {exchange: 15ms}}\n" OFFER_LAB
+            "jobs:\n  - {name: j, devices: 16, work: 160, restart: 0s, exchanges: 40, "
+            "orchestration: 50ms}\n",
+            "shoal", 1);
+    assert_near(o.values[0][MEASURE_STEP_LOSS], 0.6 / 4.4, 1e-6);
+    assert_near(o.values[0][MEASURE_OVERHEAD], 0.05 / 4.4, 1e-6);
+    assert_near(o.values[0][MEASURE_TIME], 10 * 4.4 / 3.75, 1e-3);
+}
+
+/* A slow device costs a job with even shares the speed of all, one with shares by speed only its own. */
+static void a_straggler_costs_even_shares_more(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "name: t\npool: {worker_start: 0s}\n%s" OFFER_LAB
+        "jobs:\n  - {name: j, devices: 16, work: 160, restart: 0s, split: %s}\n";
+    char even[1024], fair[1024];
+    static const char slow[] = "stragglers: {every: 40h, last: 3h, speed: 0.5}\n";
+    static const char all_slow[] = "stragglers: {every: 1s, last: 1000d, speed: 0.5}\n";
+    (void)snprintf(even, sizeof even, text, slow, "even");
+    (void)snprintf(fair, sizeof fair, text, slow, "by_speed");
+    double even_h = 0, fair_h = 0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        even_h += run(even, "shoal", seed).values[0][MEASURE_TIME] / 4;
+        fair_h += run(fair, "shoal", seed).values[0][MEASURE_TIME] / 4;
+    }
+    assert_true(fair_h > 10.05);
+    assert_true(even_h > 1.2 * fair_h && even_h < 20);
+    (void)snprintf(even, sizeof even, text, all_slow, "even");
+    assert_near(run(even, "shoal", 3).values[0][MEASURE_TIME], 20, 0.1);
+}
+
+/* The pool's ledger and the world's meter are two books of the same nodes. */
+static void the_ledger_of_the_pool_is_what_the_world_bills(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct outcome o = run("name: t\n" SPOT JOBS, seed % 2 == 0 ? "failover" : "shoal", seed);
+        assert_true(o.metered_usd > 10);
+        assert_near(o.ledger_usd / o.metered_usd, 1, 2e-4);
+        assert_near(o.values[0][MEASURE_UNFINISHED], 0, 0);
+    }
+}
+
+static void all_policies_finish_the_same_work(void **state)
+{
+    (void)state;
+    struct scene *scene = read_scene("name: t\n" SPOT JOBS);
+    for (uint32_t p = 0; p < POLICY_COUNT; p++) {
+        struct scene_case c;
+        struct outcome o;
+        assert_true(scene_case_of_policy(scene, scene_policy_names[p], &c));
+        assert_true(world_run(scene, &c, 5, NULL, &o));
+        assert_near(o.values[0][MEASURE_UNFINISHED], 0, 0);
+        assert_true(o.values[0][MEASURE_UTILIZATION] > 0 && o.values[0][MEASURE_UTILIZATION] <= 1);
+        if (p == POLICY_ON_DEMAND) assert_near(o.values[0][MEASURE_SPOT_SHARE], 0, 0);
+        if (p == POLICY_ONE_ZONE) assert_near(o.values[0][MEASURE_SPOT_SHARE], 1, 1e-9);
+    }
+    scene_close(scene);
+}
+
+static void the_same_seed_gives_the_same_bytes_with_any_number_of_threads(void **state)
+{
+    (void)state;
+    struct scene *scene = read_scene("name: t\n" SPOT JOBS);
+    struct scene_case cases[2];
+    struct crowd one = {.scene = scene,
+                        .cases = cases,
+                        .case_count = 2,
+                        .first_seed = 1,
+                        .seed_count = 3,
+                        .threads = 1};
+    struct crowd four = one;
+    struct error error;
+    four.threads = 4;
+    assert_true(scene_case_of_policy(scene, "shoal", &cases[0]));
+    assert_true(scene_case_of_policy(scene, "failover", &cases[1]));
+    assert_true(crowd_run(&one, &error) && crowd_run(&four, &error));
+    assert_memory_equal(one.outcomes, four.outcomes, 6 * sizeof *one.outcomes);
+    assert_true(one.outcomes[0].digest != one.outcomes[1].digest);
+    crowd_free(&one);
+    crowd_free(&four);
+    scene_close(scene);
+}
+
+/* Every allocation of a world fails once: it says so, and nothing leaks or is left half done. */
+static void a_world_without_memory_says_so(void **state)
+{
+    (void)state;
+    struct scene *scene = read_scene("name: t\n" SPOT JOBS);
+    struct scene_case c;
+    struct outcome whole, o;
+    assert_true(scene_case_of_policy(scene, "failover", &c));
+    uint64_t before = mem_calls();
+    assert_true(world_run(scene, &c, 1, NULL, &whole));
+    uint64_t calls = mem_calls() - before;
+    for (uint64_t n = 1; n <= calls; n++) {
+        mem_fail_at(n);
+        assert_false(world_run(scene, &c, 1, NULL, &o));
+        mem_fail_at(0);
+    }
+    assert_true(world_run(scene, &c, 1, NULL, &o));
+    assert_memory_equal(&o, &whole, sizeof o);
+    scene_close(scene);
+}
+
+static void refuse(const char *text, const char *because)
+{
+    struct error error = {""};
+    struct scene *scene = scene_new();
+    assert_non_null(scene);
+    assert_false(scene_read(scene, "test.yaml", ".", text, strlen(text), NULL, 0, &error));
+    if (strstr(error.text, because) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.text, because);
+    scene_close(scene);
+}
+
+static void bad_scenarios_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 64, work: 1}\n",
+           "job j can never run: it needs 64 devices at once, no region has more than 16");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 1, work: 1, kinds: [spot]}\n",
+           "nothing on offer is of a model, kind and region that it allows");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 1, work: 1, models: [A1000]}\n",
+           "A1000");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 1, work: 1, region: mars}\n",
+           "nothing is offered in a region \"mars\"");
+    refuse("name: t\noffers:\n  - {name: a, kind: spot, model: T4, place: x/y/z, on_demand: 0}\n"
+           "jobs:\n  - {name: j, work: 1}\n",
+           "on_demand");
+    refuse("name: t\noffers:\n  - {name: a, kind: spot, model: T4, place: x, on_demand: 1}\n"
+           "jobs:\n  - {name: j, work: 1}\n",
+           "place is PROVIDER/REGION/ZONE");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, work: 1, after: k}\n",
+           "no job above is called \"k\"");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, work: 1, color: red}\n", "color");
+    refuse("name: t\n" OFFER_LAB
+           "jobs:\n  - {name: j, work: 1}\ncases:\n  - {name: c, policy: best}\n",
+           "not \"best\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_alone_takes_its_work_over_its_devices),
+        cmocka_unit_test(exchanges_and_orchestration_are_a_share_of_the_step),
+        cmocka_unit_test(a_straggler_costs_even_shares_more),
+        cmocka_unit_test(the_ledger_of_the_pool_is_what_the_world_bills),
+        cmocka_unit_test(all_policies_finish_the_same_work),
+        cmocka_unit_test(the_same_seed_gives_the_same_bytes_with_any_number_of_threads),
+        cmocka_unit_test(a_world_without_memory_says_so),
+        cmocka_unit_test(bad_scenarios_are_refused_with_a_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -41,7 +41,8 @@ static void add_node(struct table *table, const json_t *row)
     table_row_style(table, style_of(row_text(row, "state")));
     table_cell(table, "%" JSON_INTEGER_FORMAT, row_short(row, "node"));
     table_cell(table, "%s", row_text(row, "model"));
-    table_cell(table, "%s", row_text(row, "zone"));
+    const char *rack = row_text(row, "rack");
+    table_cell(table, "%s%s%s", row_text(row, "zone"), rack[0] == '\0' ? "" : " ", rack);
     table_cell(table, "%s", row_text(row, "capacity"));
     table_cell(table, "%s", row_text(row, "state"));
     table_cell(table, "%s", up_us == 0 ? "-" : format_duration(text, clock_wall_us() - up_us));

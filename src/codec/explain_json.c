@@ -16,6 +16,7 @@ static const char *const kind_names[WISH_KIND_END] = {
     [WISH_ANY_PRICE] = "any_price",
     [WISH_BUDGET] = "budget",
     [WISH_CLASS] = "class",
+    [WISH_ANY_PLACE] = "any_place",
 };
 
 static void say_change(const struct view_names *names, const struct wish *wish,
@@ -46,6 +47,9 @@ static void say_change(const struct view_names *names, const struct wish *wish,
     case WISH_ANY_POOL: (void)snprintf(text, WISH_TEXT_BYTES, "outside its pools"); return;
     case WISH_ANY_REGION: (void)snprintf(text, WISH_TEXT_BYTES, "in another region"); return;
     case WISH_ANY_KIND: (void)snprintf(text, WISH_TEXT_BYTES, "with any kind of capacity"); return;
+    case WISH_ANY_PLACE:
+        (void)snprintf(text, WISH_TEXT_BYTES, "without `same` and `spread`");
+        return;
     case WISH_ANY_PRICE:
         (void)snprintf(text, WISH_TEXT_BYTES, "with a price_threshold of 1");
         return;

@@ -20,6 +20,7 @@ enum id_kind {
     ID_REGION,
     ID_ZONE,
     ID_POOL, /* bit of pool masks: 0 .. 63, the only kind where 0 is a number */
+    ID_RACK, /* of a zone: two zones may have racks of one name */
     ID_KIND_END,
 };
 

@@ -3,6 +3,7 @@
 #include "codec/names.h"
 #include "codec/record.h"
 #include "codec/yaml_tree.h"
+#include "core/limits.h"
 #include "core/mig.h"
 #include <stdio.h>
 #include <string.h>
@@ -150,6 +151,37 @@ static void read_parts(struct job_spec *spec, yaml_item *needs)
         yaml_mistake(yaml_any(needs, "share"),
                      "a job without a device needs processors or memory; give host: {cpus: N}");
     read_mig(spec, needs);
+}
+
+/* A level of topology; TOPOLOGY_ANY if the key is not there. */
+static uint8_t read_topology(yaml_item *needs, const char *key)
+{
+    const char *words[TOPOLOGY_NVLINK];
+    for (uint32_t i = 0; i < TOPOLOGY_NVLINK; i++) words[i] = name_topology(i);
+    yaml_item *item = yaml_any(needs, key);
+    return item == NULL ? TOPOLOGY_ANY : (uint8_t)read_word(item, "level", words, TOPOLOGY_NVLINK);
+}
+
+/* How near each other its devices are, and how far apart. */
+static void read_nearness(struct job_spec *spec, yaml_item *needs)
+{
+    yaml_item *same = yaml_any(needs, "same"), *spread = yaml_any(needs, "spread");
+    spec->terms.affinity = read_topology(needs, "same");
+    spec->terms.spread = read_topology(needs, "spread");
+    if (same == NULL && spread == NULL) return;
+    if (spec->devices_max == 1)
+        yaml_mistake(same != NULL ? same : spread,
+                     "one device is together with itself; drop the key or ask for more devices");
+    if (spread == NULL) return;
+    if (spec->terms.spread == TOPOLOGY_ANY)
+        yaml_mistake(spread, "the workers of one job keep to one region; spread them over zones, "
+                             "racks or nodes, or submit a job for each region");
+    else if (spec->terms.affinity >= spec->terms.spread)
+        yaml_mistake(spread, "all in one %s and each in another %s contradict each other",
+                     name_topology(spec->terms.affinity), name_topology(spec->terms.spread));
+    else if (spec->terms.spread < TOPOLOGY_NODE && spec->devices_max > NEAR_PLACES_MAX)
+        yaml_mistake(spread, "%u devices in as many %ss; at most %d are looked at",
+                     spec->devices_max, name_topology(spec->terms.spread), NEAR_PLACES_MAX);
 }
 
 static void read_market(struct job_spec *spec, yaml_item *market)
@@ -303,6 +335,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
     read_pools(config, spec, yaml_list(needs, "pools"));
     read_devices(spec, needs);
     read_parts(spec, needs);
+    read_nearness(spec, needs);
     read_budget(spec, yaml_map(root, "budget"));
     read_market(spec, yaml_map(root, "market"));
     read_elastic(spec, root);

@@ -181,6 +181,17 @@ static const struct {
     {"name: a\nkind: batch\n" RUN "needs: {devices: {max: 2}}\n",
      "job.yaml:4: a batch job runs one worker on one device; drop devices or set kind: "
      "elastic"},
+    {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, same: row}\n",
+     "job.yaml:4: unknown level \"row\"; use one of: region, zone, rack, node"},
+    {"name: a\n" RUN ELASTIC "needs: {spread: node}\n",
+     "job.yaml:4: one device is together with itself; drop the key or ask for more devices"},
+    {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, spread: region}\n",
+     "job.yaml:4: the workers of one job keep to one region; spread them over zones, racks or "
+     "nodes, or submit a job for each region"},
+    {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, same: rack, spread: zone}\n",
+     "job.yaml:4: all in one rack and each in another zone contradict each other"},
+    {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4, max: 65}, spread: rack}\n",
+     "job.yaml:4: 65 devices in as many racks; at most 64 are looked at"},
 };
 
 static void mistakes_say_what_to_do(void **state)
@@ -314,6 +325,28 @@ static void shares_and_hosts_are_terms_and_survive_the_text(void **state)
     assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
     assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
     mem_free(text);
+}
+
+static void together_and_apart_are_terms_and_survive_the_text(void **state)
+{
+    (void)state;
+    struct job_events events, again;
+    struct error error;
+    expect_good("{name: hi, elastic: {slots: 8, steps: 9}, run: {command: [x]}, "
+                "needs: {devices: {min: 4}, same: zone, spread: node}}");
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_int_equal(events.terms.u.terms_defined.terms.affinity, TOPOLOGY_ZONE);
+    assert_int_equal(events.terms.u.terms_defined.terms.spread, TOPOLOGY_NODE);
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    expect_good(text);
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
+    mem_free(text);
+    expect_good("{name: hi, elastic: {slots: 8, steps: 9}, run: {command: [x]}, "
+                "needs: {devices: {min: 4}, same: region}}");
+    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_int_equal(again.terms.kind, 0); /* as every job */
 }
 
 static void work_and_its_rates_become_events_and_survive_the_text(void **state)
@@ -454,6 +487,7 @@ int main(void)
         cmocka_unit_test(checkpoints_may_be_left_to_the_workers),
         cmocka_unit_test(a_batch_job_needs_little),
         cmocka_unit_test(mistakes_say_what_to_do),
+        cmocka_unit_test(together_and_apart_are_terms_and_survive_the_text),
         cmocka_unit_test(too_much_text_is_refused),
         cmocka_unit_test(its_own_text_gives_the_same_job),
         cmocka_unit_test(the_hash_is_stable_and_blind_to_layout),

@@ -137,6 +137,12 @@ static void put_parts(struct writer *w, const struct job_terms *terms)
     close_with(w, "}");
 }
 
+static void put_nearness(struct writer *w, const struct job_terms *terms)
+{
+    if (terms->affinity != TOPOLOGY_ANY) put_member(w, "same", name_topology(terms->affinity));
+    if (terms->spread != TOPOLOGY_ANY) put_member(w, "spread", name_topology(terms->spread));
+}
+
 static void put_needs(struct writer *w, const struct catalog *catalog, const struct job_spec *spec)
 {
     char vram[32];
@@ -166,6 +172,7 @@ static void put_needs(struct writer *w, const struct catalog *catalog, const str
     put_number(w, "max", "%" PRIu32, spec->devices_max);
     close_with(w, "}");
     put_parts(w, &spec->terms);
+    put_nearness(w, &spec->terms);
     close_with(w, "}");
 }
 

@@ -42,6 +42,7 @@ WORDS(job_states, JOB_STATE_END, NULL, "queued", "starting", "running", "done", 
 WORDS(node_states, NODE_STATE_END, NULL, "ordered", "booting", "ready", "draining", "releasing");
 WORDS(quote_strategies, QUOTE_STRATEGY_END, NULL, "cheapest_mix", "spot_only", "guaranteed_only",
       "single_model");
+WORDS(topologies, TOPOLOGY_END, "region", "zone", "rack", "node", "node");
 
 #define X(name, sentence) #name,
 static const char *const reason_words[] = {DECISION_REASONS(X)};
@@ -84,6 +85,7 @@ const char *name_entry_kind(uint32_t value) { return word_of(entry_kinds, value)
 const char *name_job_state(uint32_t value) { return word_of(job_states, value); }
 const char *name_node_state(uint32_t value) { return word_of(node_states, value); }
 const char *name_quote_strategy(uint32_t value) { return word_of(quote_strategies, value); }
+const char *name_topology(uint32_t value) { return word_of(topologies, value); }
 
 bool find_capacity(const char *name, uint32_t *ret_value) { return value_of(capacities, name, ret_value); }
 bool find_node_phase(const char *name, uint32_t *ret_value) { return value_of(node_phases, name, ret_value); }
@@ -163,6 +165,14 @@ static const char *level_name(int64_t level, char ret_text[NAMES_NUMBER_BYTES])
     return ret_text;
 }
 
+static const char *topology_name(int64_t level, char ret_text[NAMES_NUMBER_BYTES])
+{
+    bool known = level >= TOPOLOGY_ANY && level < TOPOLOGY_END;
+    (void)snprintf(ret_text, NAMES_NUMBER_BYTES, "%s",
+                   known ? name_topology((uint32_t)level) : "place");
+    return ret_text;
+}
+
 static const char *number_format(char kind, int64_t value, char ret_text[NAMES_NUMBER_BYTES])
 {
     switch (kind) {
@@ -170,6 +180,7 @@ static const char *number_format(char kind, int64_t value, char ret_text[NAMES_N
     case '@': return seconds_format(value, ret_text);
     case '~': return milli_format(value, ret_text);
     case '^': return level_name(value, ret_text);
+    case '=': return topology_name(value, ret_text);
     case '&': return number_format('#', value & ((INT64_C(1) << KEY_SHIFT) - 1), ret_text);
     case '%':
         (void)percent_format(value, ret_text);
@@ -185,7 +196,7 @@ static const char done_without_steps[] = "its command has ended well";
 /* A number of a sentence starts here: a sign that says what it is, and which of the three. */
 static bool is_number(const char *at)
 {
-    return at[0] != '\0' && strchr("$#@%~&^", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
+    return at[0] != '\0' && strchr("$#@%~&^=", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
            !isalnum((unsigned char)at[2]);
 }
 

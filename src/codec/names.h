@@ -36,6 +36,7 @@ const char *name_entry_kind(uint32_t value);     /* "job", "overhead", "idle", "
 const char *name_job_state(uint32_t value);      /* "queued" */
 const char *name_node_state(uint32_t value);     /* "ordered" */
 const char *name_quote_strategy(uint32_t value); /* "cheapest_mix" */
+const char *name_topology(uint32_t value);       /* "region", "zone", "rack", "node" */
 
 bool find_capacity(const char *name, uint32_t *ret_value);
 bool find_node_phase(const char *name, uint32_t *ret_value);

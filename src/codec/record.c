@@ -86,6 +86,8 @@ static void walk_offer_changed(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.offer_changed.hazard_ppm);
     walk_u32(walk, &e->u.offer_changed.host_cpu_milli);
     walk_u32(walk, &e->u.offer_changed.host_memory_mib);
+    walk_u32(walk, &e->u.offer_changed.rack);
+    walk_u32(walk, &e->u.offer_changed.reserved);
 }
 
 static void walk_job_submitted(struct walk *walk, struct pool_event *e)

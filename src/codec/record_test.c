@@ -35,7 +35,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_RESTARTED] = 24,
         [POOL_EVENT_MODEL_DEFINED] = 24 + 24,
         [POOL_EVENT_POOL_DEFINED] = 24 + 32,
-        [POOL_EVENT_OFFER_CHANGED] = 24 + 64,
+        [POOL_EVENT_OFFER_CHANGED] = 24 + 72,
         [POOL_EVENT_JOB_SUBMITTED] = 24 + 104,
         [POOL_EVENT_ACCOUNT_DEFINED] = 24 + 104,
         [POOL_EVENT_QUOTA_MODEL_DEFINED] = 24 + 16,

@@ -104,6 +104,7 @@ json_t *node_view_json(const struct view_names *names, const struct node_view *v
     json_set_u64(object, "devices_free", view->devices_free, &failed);
     json_set_text(object, "model", model_name(names, view->model), &failed);
     set_name(object, "zone", names, ID_ZONE, view->zone, &failed);
+    set_name(object, "rack", names, ID_RACK, view->rack, &failed);
     set_name(object, "region", names, ID_REGION, view->region, &failed);
     set_name(object, "provider", names, ID_PROVIDER, view->provider, &failed);
     json_set_text(object, "capacity", name_capacity(view->capacity), &failed);
@@ -146,6 +147,7 @@ json_t *offer_view_json(const struct view_names *names, const struct offer_view 
     set_name(object, "provider", names, ID_PROVIDER, view->provider, &failed);
     set_name(object, "region", names, ID_REGION, view->region, &failed);
     set_name(object, "zone", names, ID_ZONE, view->zone, &failed);
+    set_name(object, "rack", names, ID_RACK, view->rack, &failed);
     json_set_text(object, "model", model_name(names, view->model), &failed);
     json_set_u64(object, "ncu_milli", model_ncu_milli(names, view->model), &failed);
     json_set_text(object, "capacity", name_capacity(view->capacity), &failed);

@@ -122,7 +122,8 @@ static void a_node_and_a_lease_row(void **state)
                                    .drain_reason = REASON_NOTICE};
     expect(node_view_json(&names, &node),
            "{\"node\":7,\"state\":\"draining\",\"phase\":\"up\",\"devices\":2,\"devices_free\":1,"
-           "\"model\":\"H100\",\"zone\":\"zone-4\",\"region\":\"region-2\",\"provider\":\"provider-"
+           "\"model\":\"H100\",\"zone\":\"zone-4\",\"rack\":\"\",\"region\":\"region-2\","
+           "\"provider\":\"provider-"
            "3\",\"capacity\":\"spot\",\"agent_joined\":true,\"ordered_us\":1,\"up_since_us\":2,"
            "\"notice_us\":3,\"agent_heard_us\":4,\"usd_micros\":5,\"usd_micros_per_hour\":6,"
            "\"drain_reason\":\"NOTICE\"}");
@@ -157,6 +158,7 @@ static void an_offer_and_a_pool_row(void **state)
                                      .risk_ppm = 7};
     expect(offer_view_json(&names, &offer),
            "{\"offer\":9,\"provider\":\"provider-3\",\"region\":\"region-2\",\"zone\":\"zone-4\","
+           "\"rack\":\"\","
            "\"model\":\"A10\",\"ncu_milli\":400,\"capacity\":\"on_demand\",\"devices\":8,"
            "\"stock\":5,\"nodes_held\":1,\"usd_micros_per_hour\":1,"
            "\"on_demand_usd_micros_per_hour\":2,\"quoted_usd_micros_per_hour\":1,\"risk_ppm\":7,"

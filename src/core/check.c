@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "core/job.h"
 #include "core/lease.h"
+#include "core/near.h"
 #include "core/node.h"
 #include "core/offer.h"
 #include "core/part.h"
@@ -109,6 +110,26 @@ static void check_shares(const pool *p, const struct node *n)
     if (n->host_memory_mib != 0) ASSERT(memory_mib <= n->host_memory_mib);
     if (n->shared_listed) ASSERT(n->state == NODE_READY);
     if (n->shared_listed) ASSERT(n->devices_shared > 0);
+}
+
+/* What a job holds is together and apart as it asked. */
+static void check_near(const pool *p, const struct job *j)
+{
+    const struct near near = near_of(terms_of(p, &p->shapes[j->shape]));
+    for (uint32_t a = j->leases.head; a != SLOT_NONE; a = p->leases[a].job_link.next) {
+        const struct lease *l = &p->leases[a];
+        if (!near_counts(p, l)) continue;
+        if (near.spread != TOPOLOGY_ANY) ASSERT(l->device_count == 1);
+        for (uint32_t b = l->job_link.next; b != SLOT_NONE; b = p->leases[b].job_link.next) {
+            uint32_t other = p->leases[b].node;
+            if (!near_counts(p, &p->leases[b])) continue;
+            ASSERT(near.same < TOPOLOGY_NODE);
+            if (near.same != TOPOLOGY_ANY) ASSERT(!near_are_apart(p, near.same, l->node, other));
+            if (near.same == TOPOLOGY_RACK)
+                ASSERT(near_place(&p->offers[p->nodes[other].offer], TOPOLOGY_RACK) != NEAR_ALONE);
+            if (near.spread != TOPOLOGY_ANY) ASSERT(near_are_apart(p, near.spread, l->node, other));
+        }
+    }
 }
 
 static void check_node(const pool *p, uint32_t slot)
@@ -290,6 +311,7 @@ static void check_job(const pool *p, uint32_t slot)
         if (node_is_usable(n) && p->leases[l].state != LEASE_STOPPING)
             ASSERT(p->offers[n->offer].region_index == j->region_index);
     }
+    check_near(p, j);
 }
 
 static void check_jobs(const pool *p)

@@ -31,9 +31,10 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .budget_left_usd_micros = INT64_MAX,
                             .bought_left_usd_micros = INT64_MAX,
                             .class_left_milli = UINT64_MAX,
+                            .near = near_of(terms),
                             .workers_left = UINT32_MAX};
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) demand.quota_left_milli[kind] = INT64_MAX;
-    if (s->kind == JOB_KIND_BATCH) {
+    if (s->kind == JOB_KIND_BATCH || demand.near.same >= TOPOLOGY_NODE) {
         demand.single_node = 1;
         demand.node_devices_min = s->devices_min;
     }
@@ -60,8 +61,22 @@ static uint32_t devices_within(const pool *p, const struct demand *demand)
     return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
+/* Together and apart as its terms want it, unless that is not asked for just now. */
+static void limit_place(const pool *p, struct demand *demand, uint32_t job)
+{
+    if (!(demand->lifted & OBSTACLE_PLACE)) {
+        near_anchor(p, job, demand);
+        return;
+    }
+    demand->near = (struct near){0};
+    if (p->shapes[p->jobs[job].shape].kind == JOB_KIND_BATCH) return;
+    demand->single_node = 0;
+    demand->node_devices_min = 1;
+}
+
 void demand_limit(const pool *p, struct demand *demand, uint32_t job)
 {
+    if (near_is_set(&demand->near)) limit_place(p, demand, job);
     demand->rates = rate_row(p, demand->terms->work_id);
     if (demand->rates != NULL)
         demand->compat_mask &= ~rate_never(p, demand->rates, demand->compat_mask);

@@ -48,7 +48,7 @@ static const char *check_offer(const struct pool_event *event)
     if (event->u.offer_changed.host_cpu_milli > TERMS_SIZE_MAX ||
         event->u.offer_changed.host_memory_mib > TERMS_SIZE_MAX)
         return "offer: a host with more than a million processors or a petabyte";
-    return NULL;
+    return event->u.offer_changed.reserved != 0 ? "offer: reserved field is not 0" : NULL;
 }
 
 static const char *check_prices(const struct pool_event *event)

@@ -129,7 +129,7 @@ enum topology {
     TOPOLOGY_ZONE,   /* one zone */
     TOPOLOGY_RACK,   /* one rack: its nodes share a switch */
     TOPOLOGY_NODE,   /* one node */
-    TOPOLOGY_NVLINK, /* one node whose devices reach each other without the host */
+    TOPOLOGY_NVLINK, /* one node; that its devices have NVLink is a capability */
     TOPOLOGY_END
 };
 
@@ -149,7 +149,7 @@ struct job_terms {
                                    device_memory_mib of memory (mig.h); 0 = none */
     uint32_t host_cpu_milli, host_memory_mib; /* of its node; 0 = whatever is left */
     uint32_t ncu_milli;                       /* asked for instead of devices; 0 = devices count */
-    uint8_t topology_required, topology_preferred; /* enum topology */
+    uint8_t topology_required, topology_preferred; /* carried; affinity says it (near.h) */
     uint8_t degrade;   /* 1: the next tier of its pools when the one asked for has nothing */
     uint8_t affinity;  /* enum topology: its workers keep at least this close */
     uint8_t spread;    /* enum topology: its workers keep out of each other's */
@@ -205,6 +205,8 @@ struct pool_event {
             uint32_t stock_count; /* how many more nodes could be had now, besides those held */
             uint32_t hazard_ppm;  /* expected losses per million node-hours */
             uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known: no limit */
+            uint32_t rack;     /* all of its nodes stand there, in the zone; 0 = not known */
+            uint32_t reserved;
         } offer_changed;
         struct {
             uint64_t job_id, spec_hash, capability_mask;

@@ -9,6 +9,7 @@ struct question {
     const pool *p;
     uint32_t job;
     struct shape shape; /* the job's, with the wish in it */
+    uint32_t lifted;    /* obstacles wished away */
     struct explanation *answer;
 };
 
@@ -30,6 +31,7 @@ static bool would_start(const struct question *q, struct wish *ret_wish)
     struct mix mix;
     demand.job = q->job;
     demand.order = j->order;
+    demand.lifted = q->lifted;
     demand_limit(q->p, &demand, q->job);
     if (plan_best_region(q->p, s, &demand, SLOT_NONE, /* stays */ false, &mix)) {
         *ret_wish = (struct wish){.region = q->p->regions[mix.region_index].region,
@@ -127,6 +129,15 @@ static void ask_classes(struct question *q)
     }
 }
 
+static void ask_place(struct question *q)
+{
+    const struct job_terms *terms = terms_of(q->p, begin(q));
+    if (terms->affinity == TOPOLOGY_ANY && terms->spread == TOPOLOGY_ANY) return;
+    q->lifted = OBSTACLE_PLACE;
+    ask(q, WISH_ANY_PLACE, 0);
+    q->lifted = 0;
+}
+
 bool pool_explain(const pool *p, uint64_t job_id, struct explanation *ret_explanation)
 {
     ret_explanation->wish_count = ret_explanation->reserved = 0;
@@ -147,5 +158,6 @@ bool pool_explain(const pool *p, uint64_t job_id, struct explanation *ret_explan
     }
     ask_budget(&q);
     ask_classes(&q);
+    ask_place(&q);
     return true;
 }

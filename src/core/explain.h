@@ -24,6 +24,7 @@ enum wish_kind {
     WISH_ANY_PRICE, /* no threshold */
     WISH_BUDGET,    /* value: micro-dollars an hour that suffice */
     WISH_CLASS,     /* value: enum job_class */
+    WISH_ANY_PLACE, /* without `same` and `spread` */
     WISH_KIND_END
 };
 

@@ -70,6 +70,7 @@ static struct test_job grant(struct test_job job, const struct wish *wish)
     case WISH_ANY_PRICE: job.threshold_ppm = 1000000; break;
     case WISH_BUDGET: job.budget_per_hour = wish->value; break;
     case WISH_CLASS: job.job_class = (uint32_t)wish->value; break;
+    case WISH_ANY_PLACE: job.terms_id = 0; break;
     case WISH_KIND_END: fail();
     }
     return job;

@@ -25,6 +25,7 @@ enum {
     ACCOUNTS_MAX = 4096,   /* tenants, projects, teams, users; then jobs count for the one above */
     ASKS_MAX = 4096,       /* asks whose shapes rest together (ask.h); others are woken one by one */
     ASK_TENANTS_MAX = 16384, /* of an ask and a tenant */
+    NEAR_PLACES_MAX = 64,  /* racks or zones over which a job is spread (near.h) */
     SUPPLY_LINES_MAX = 16, /* offers named in one mix; more are counted, not named */
 };
 

@@ -187,6 +187,7 @@ static uint32_t make(pool *p, const struct pool_event *event)
                         .provider = event->u.offer_changed.provider,
                         .region_index = region_index,
                         .zone = event->u.offer_changed.zone,
+                        .rack = event->u.offer_changed.rack,
                         .model = event->u.offer_changed.model,
                         .capacity = event->u.offer_changed.capacity,
                         .device_count = event->u.offer_changed.device_count,
@@ -200,6 +201,7 @@ static uint32_t make(pool *p, const struct pool_event *event)
     packing_offer(p, slot);
     p->reach_changes++;
     p->regions[region_index].model_mask |= UINT64_C(1) << o->model;
+    p->regions[region_index].racked |= o->rack != 0;
     prices_add(p, market_of(p, region_index, o->model), slot);
     return slot;
 }

@@ -53,7 +53,7 @@ enum decision_kind {
 
 /* Why, with up to three numbers a, b, c whose meaning the sentence gives. The codec prints them:
  * $a = money per hour, #a = count, @a = time left in seconds (from µs), %a = ppm as percent, ~a =
- * NCU from milli, ^a = a level of accounts, &a = a key in its short form; [what stands in brackets] is
+ * NCU from milli, ^a = a level of accounts, =a = a level of topology, &a = a key in its short form; [what stands in brackets] is
  * said when its number is not 0. Values are frozen once journaled: add at the end. */
 #define DECISION_REASONS(X)                                                                        \
     X(NONE, "")                                                                                    \
@@ -185,7 +185,15 @@ enum decision_kind {
     X(WAIT_LIMIT, "waits: the pool has reached its limit of #a nodes and #b leases at once; "      \
                   "starts when one ends or nodes_max or leases_max is raised")                     \
     X(WAIT_PRICE, "waits: what fits and is in stock costs %a of its on-demand price, the "         \
-                  "threshold is %b; starts when the price falls or the threshold is raised")
+                  "threshold is %b; starts when the price falls or the threshold is raised")       \
+    X(WAIT_SAME, "waits: at most #a of the #b devices it needs are to be had in one =c; starts "   \
+                 "when more come free there, or with a wider `same`")                              \
+    X(WAIT_SPREAD, "waits: needs #b devices, each in another =c, and #a are to be had so; starts " \
+                   "when others come free, or with a narrower `spread`")                           \
+    X(PLACE_TOO_SMALL, "needs #a devices in one =c, none can ever reach more than #b; ask for "    \
+                       "fewer or for a wider `same`")                                              \
+    X(PLACES_TOO_FEW, "needs #a devices, each in another =c, no region can ever reach more than "  \
+                      "#b; ask for fewer or for a narrower `spread`")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -47,6 +47,21 @@ static void add_special(const pool *p, const struct shape *s, const struct job_t
     }
 }
 
+/* Together or apart: not all of the region counts, and each device of its own may need its own node. */
+static void add_places(const pool *p, const struct shape *s, const struct demand *demand,
+                       uint32_t region_index, struct reach *reach)
+{
+    struct mix mix;
+    const struct pool_limits *limits = &p->config.limits;
+    supply_best(p, demand, region_index, s->devices_min, &mix);
+    reach->device_count = mix.device_count;
+    if (demand->near.spread != TOPOLOGY_ANY) {
+        if (reach->device_count > limits->nodes_max) reach->device_count = limits->nodes_max;
+        if (reach->device_count > limits->leases_max) reach->device_count = limits->leases_max;
+    }
+    if (reach->device_count >= s->devices_min) reach->usd_micros_per_hour = mix.usd_micros_per_hour;
+}
+
 /* prices: whether it can be had at all and what for is wanted, too; what for only with a budget. */
 static struct reach reach_of(const pool *p, const struct shape *s, const struct job_terms *terms,
                              uint32_t region_index, bool prices)
@@ -60,11 +75,15 @@ static struct reach reach_of(const pool *p, const struct shape *s, const struct 
         else
             add_market(s, market, &reach);
     }
-    if (!prices) return reach;
     struct demand demand = demand_of(s, terms, s->devices_min, /* committed */ 0);
     struct mix mix;
     demand.ever = 1;
     demand.budget_left_usd_micros = INT64_MAX;
+    if (near_is_set(&demand.near)) {
+        add_places(p, s, &demand, region_index, &reach);
+        return reach;
+    }
+    if (!prices) return reach;
     supply_mix(p, &demand, region_index, SUPPLY_BY_DEVICE, &mix);
     if (mix.device_count >= s->devices_min) reach.usd_micros_per_hour = mix.usd_micros_per_hour;
     if (reach.usd_micros_per_hour >= 0 && s->budget_usd_micros_per_hour == 0) return reach;
@@ -92,6 +111,19 @@ static struct reach best_reach(const pool *p, const struct shape *s, const struc
     return best;
 }
 
+/* Too many for one place, or for so many places. */
+static struct verdict near_verdict(const struct job_terms *terms, struct verdict verdict)
+{
+    if (terms->spread != TOPOLOGY_ANY) {
+        verdict.reason = REASON_PLACES_TOO_FEW;
+        verdict.numbers.c = terms->spread;
+    } else if (terms->affinity != TOPOLOGY_ANY) {
+        verdict.reason = REASON_PLACE_TOO_SMALL;
+        verdict.numbers.c = terms->affinity;
+    }
+    return verdict;
+}
+
 struct verdict plan_judge(const pool *p, const struct shape *s, const struct job_terms *terms,
                           const struct rate *rates)
 {
@@ -112,7 +144,7 @@ struct verdict plan_judge(const pool *p, const struct shape *s, const struct job
     if (!reach.any_offer) return verdict;
     verdict.numbers = (struct numbers){.a = s->devices_min, .b = (int64_t)reach.device_count};
     verdict.reason = REASON_GANG_TOO_LARGE;
-    if (reach.usd_micros_per_hour < 0) return verdict;
+    if (reach.usd_micros_per_hour < 0) return near_verdict(terms, verdict);
     verdict.reason = REASON_FITS;
     if (s->budget_usd_micros_per_hour == 0) return verdict;
     if (reach.usd_micros_per_hour <= s->budget_usd_micros_per_hour) return verdict;

@@ -51,6 +51,24 @@ static void begin_gates(struct supply *s)
     }
 }
 
+/* Where the job has devices already, which stay. */
+static void begin_apart(struct supply *s)
+{
+    s->apart_count = 0;
+    s->apart_key = -1;
+    s->apart_offer_id = 0;
+    uint32_t level = s->left.near.spread;
+    if (s->left.ever || s->left.job == SLOT_NONE) return;
+    if (level == TOPOLOGY_ANY || level >= TOPOLOGY_NODE) return;
+    for (uint32_t l = s->p->jobs[s->left.job].leases.head; l != SLOT_NONE;
+         l = s->p->leases[l].job_link.next) {
+        const struct node *n = &s->p->nodes[s->p->leases[l].node];
+        if (!lease_holds(&s->p->leases[l]) || !node_is_usable(n)) continue;
+        if (s->apart_count < NEAR_PLACES_MAX)
+            s->apart[s->apart_count++] = supply_apart_place(&s->p->offers[n->offer], level);
+    }
+}
+
 void supply_open(struct supply *s, const pool *p, const struct demand *demand,
                  uint32_t region_index, enum supply_order order)
 {
@@ -71,8 +89,10 @@ void supply_open(struct supply *s, const pool *p, const struct demand *demand,
     if (!demand->ever) s->leases_left = smaller(s->leases_left, demand->workers_left);
     s->too_dear_usd_micros = 0;
     s->met = s->hot_ppm = s->seen_count = 0;
+    begin_apart(s);
     struct packing_ask ask = packing_ask_of(s, 0);
     uint32_t wanted = s->sharing ? 1 : demand->devices_left;
+    if (demand->near.spread != TOPOLOGY_ANY) wanted = 1;
     s->packed_count = s->buying ? 0 : smaller(packing_most(p, &ask), wanted);
     begin_gates(s);
 }
@@ -145,6 +165,9 @@ static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
     if (*quota != INT64_MAX)
         *quota -= quota_ncu_milli(s->p, s->p->offers[pick.offer].model) * pick.device_count *
                   pick.node_count;
+    uint32_t spread = s->left.near.spread;
+    if (spread == TOPOLOGY_ZONE || spread == TOPOLOGY_RACK)
+        s->apart[s->apart_count++] = supply_apart_place(&s->p->offers[pick.offer], spread);
     if (pick.node == SLOT_NONE) s->nodes_left -= pick.node_count;
     s->leases_left -= pick.node_count;
     *ret_pick = pick;
@@ -159,8 +182,11 @@ static bool is_held(const struct supply *s, const struct node *n)
 
 static uint32_t node_gives(const struct supply *s, uint32_t node)
 {
-    return s->left.special ? part_node_gives(s->p, node, s->left.terms)
-                           : s->p->nodes[node].devices_free;
+    uint32_t gives = s->left.special ? part_node_gives(s->p, node, s->left.terms)
+                                     : s->p->nodes[node].devices_free;
+    return s->left.near.spread == TOPOLOGY_ANY
+               ? gives
+               : supply_apart_gives(s, &s->p->offers[s->p->nodes[node].offer], gives);
 }
 
 /* Nobody else is on a node that was bought for the job: it pays for all of it, as when it was. */
@@ -297,6 +323,8 @@ static struct pick pick_offer(struct supply *s, uint32_t offer)
                         .usd_micros_per_hour = o->usd_micros_per_hour};
     if (s->left.single_node || gives > s->left.devices_left) return pick;
     pick.node_count = smaller(stock, s->left.devices_left / gives);
+    if (s->left.near.spread == TOPOLOGY_ZONE || s->left.near.spread == TOPOLOGY_RACK)
+        pick.node_count = 1; /* all of an offer are in one */
     pick.node_count = supply_within_quota(s, o->model, pick.node_count * gives) / gives;
     pick.node_count =
         supply_within_class(s, o, /* is_idle */ false, pick.node_count * gives) / gives;
@@ -361,6 +389,41 @@ static void keep_in_mind(struct supply *s, uint32_t offer)
         s->partial = offer;
 }
 
+/* The order in which a demand that is spread buys: it takes one device of each node, so what a whole
+ * one costs counts, not its price per device. */
+static bool is_behind(const struct supply *s, uint32_t offer, int64_t key, uint64_t offer_id)
+{
+    int64_t mine = partial_key(s, offer);
+    return mine > key || (mine == key && s->p->offers[offer].offer_id > offer_id);
+}
+
+static void try_apart(struct supply *s, uint32_t offer, uint32_t *best)
+{
+    const struct offer *offers = s->p->offers;
+    if (supply_offer_gives(s, &offers[offer]) == 0) return;
+    if (!is_behind(s, offer, s->apart_key, s->apart_offer_id)) return; /* it was its turn before */
+    if (*best != SLOT_NONE && is_behind(s, offer, partial_key(s, *best), offers[*best].offer_id))
+        return;
+    if (is_offered(s, &offers[offer])) *best = offer;
+}
+
+static bool next_apart(struct supply *s, struct pick *ret_pick)
+{
+    uint32_t best = SLOT_NONE;
+    if (s->nodes_left == 0) return false;
+    for (uint64_t rest = s->models; rest != 0; rest &= rest - 1) {
+        const struct market *market =
+            market_of(s->p, s->region_index, (uint32_t)__builtin_ctzll(rest));
+        for (uint32_t i = 0; i < market->count; i++)
+            try_apart(s, s->p->prices[market->first + i].offer, &best);
+    }
+    if (best == SLOT_NONE) return false;
+    s->apart_key = partial_key(s, best);
+    s->apart_offer_id = s->p->offers[best].offer_id;
+    take(s, pick_offer(s, best), ret_pick);
+    return true;
+}
+
 static bool next_offer(struct supply *s, struct pick *ret_pick)
 {
     while (s->nodes_left > 0) {
@@ -406,5 +469,7 @@ bool supply_next(struct supply *s, struct pick *ret_pick)
         s->buying = 1;
         rewind_markets(s);
     }
+    if (s->left.near.spread != TOPOLOGY_ANY && s->left.only_offer == SLOT_NONE)
+        return next_apart(s, ret_pick);
     return next_offer(s, ret_pick);
 }

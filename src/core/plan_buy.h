@@ -9,12 +9,15 @@
  *            counts as dear as its price over the devices used.
  * Use        One iterator serves the planner, which takes each pick as it comes, and quotes, which
  *            add them up: so they cannot disagree.
+ * Nearness   near.h: a place is held to, or each place tried; of a node, rack or zone where it has a device
+ *            already a job that is spread takes no more.
  * Limits     Greedy: within a budget another mix may hold more NCU (a knapsack); the tests compare
  *            with the best mix on small inputs.
  */
 #ifndef SHOAL_CORE_PLAN_BUY_H
 #define SHOAL_CORE_PLAN_BUY_H
 
+#include "core/near.h"
 #include "core/state.h"
 
 enum supply_order { SUPPLY_BY_NCU, SUPPLY_BY_DEVICE };
@@ -31,8 +34,9 @@ enum obstacle {
     OBSTACLE_PRICE = 1U << 6,   /* its threshold */
     OBSTACLE_LIMIT = 1U << 7,   /* nodes_max, leases_max */
     OBSTACLE_KEPT = 1U << 8,    /* stock kept for gangs of higher classes */
-    OBSTACLE_STOCK = 1U << 9,   /* there is no more */
-    OBSTACLES_ALL = (1U << 10) - 1
+    OBSTACLE_PLACE = 1U << 9,   /* same, spread: there is enough, but not so */
+    OBSTACLE_STOCK = 1U << 10,  /* there is no more */
+    OBSTACLES_ALL = (1U << 11) - 1
 };
 
 struct demand {
@@ -57,6 +61,7 @@ struct demand {
     int64_t quota_left_milli[QUOTA_KINDS]; /* NCU; INT64_MAX = no limit */
     const struct rate *rates; /* what its work makes of a model (rate.h); NULL = its NCU */
     uint32_t workers_left;
+    struct near near;     /* same and spread */
     uint32_t quota_short; /* less is wanted than asked for, for want of quota */
     uint32_t lifted;      /* obstacles taken as if they were not there (plan_wait.c) */
 };
@@ -81,10 +86,14 @@ struct supply {
     int64_t too_dear_usd_micros;           /* cheapest node that did not fit the budget; 0 = none */
     uint32_t packed_count; /* devices of one node that packing is asked for; 0 = done */
     uint32_t seen_count, seen[SUPPLY_PACKED_MAX]; /* packed nodes that were picked */
-    int64_t gated_usd_micros;                     /* cheapest that a cost gate kept out; 0 = none */
-    uint32_t gated_model;                         /* and its model */
-    int64_t pool_left_usd_micros[POOLS_MAX];      /* per hour, of the pools in left.gate_pools */
-    uint32_t met;                                 /* obstacles met on the way */
+    uint32_t apart_count; /* of a demand that is spread: where it has a device already */
+    uint64_t apart[NEAR_PLACES_MAX];
+    uint64_t apart_offer_id;                 /* bought last, */
+    int64_t apart_key;                       /* and what it counted */
+    int64_t gated_usd_micros;                /* cheapest that a cost gate kept out; 0 = none */
+    uint32_t gated_model;                    /* and its model */
+    int64_t pool_left_usd_micros[POOLS_MAX]; /* per hour, of the pools in left.gate_pools */
+    uint32_t met;                            /* obstacles met on the way */
     uint32_t hot_ppm; /* least price above the threshold, as a share of on-demand; 0 = none */
     uint32_t heads[MODELS_MAX];
 };
@@ -100,6 +109,9 @@ struct mix {
     uint32_t only_offer;       /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t limited;          /* nodes_max or leases_max cut it short */
     uint32_t met, hot_ppm;     /* as in supply */
+    struct near near;          /* where it is */
+    uint32_t single_node;      /* all on one node */
+    uint32_t reserved;
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */

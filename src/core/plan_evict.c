@@ -57,11 +57,21 @@ bool plan_preempted(pool *p, uint32_t job, struct pool_output *out)
     return true;
 }
 
+/* One device, if no other that is promised to the job is too near (near.h). */
+static uint32_t promise_apart(pool *p, const struct demand *demand, uint32_t node)
+{
+    const struct job *j = &p->jobs[demand->job];
+    for (uint32_t at = j->promises.head; at != SLOT_NONE; at = p->promises[at].job_link.next)
+        if (!near_are_apart(p, demand->near.spread, node, p->promises[at].node)) return 0;
+    return promise_make(p, demand->job, node, 1);
+}
+
 /* Devices of a node become the preemptor's, and with the first of them those that are free there: it
  * takes all of them at once. */
 static uint32_t promise_at(pool *p, const struct demand *demand, uint32_t node, uint32_t count,
                            uint32_t left)
 {
+    if (demand->near.spread != TOPOLOGY_ANY) return promise_apart(p, demand, node);
     uint32_t before = p->jobs[demand->job].promises.count;
     uint32_t free_count = promise_free(p, demand, &p->nodes[node]);
     uint32_t made = promise_make(p, demand->job, node, count < left ? count : left);

@@ -208,6 +208,8 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
     if (!preempt_best(p, s, &demand, held_count, j->region_index,
                       job_is_bound(j) || plan_works_still(p, j), &plan))
         return false;
+    demand.near = plan.near;
+    demand.single_node = plan.single_node;
     promise_drop(p, job);
     if (!job_is_bound(j)) plan_bind(p, job, plan.region_index, NULL, out);
     plan_preempt(p, job, &demand, &plan, out);
@@ -237,7 +239,6 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (held.up_count >= j->devices_max) j->wait_reason = REASON_NONE; /* it waits for nothing */
     if (held.device_count >= j->devices_min) plan_claim_drop(p, job);
     if (held.device_count >= j->devices_max) return true;
-    if (s->kind == JOB_KIND_BATCH && held.device_count > 0) return true; /* one node, one worker */
     struct demand demand =
         demand_of(s, terms_of(p, s), j->devices_max - held.device_count, held.usd_micros_per_hour);
     demand.job = job;
@@ -251,12 +252,17 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         demand.budget_left_usd_micros =
             budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
     demand_limit(p, &demand, job);
+    if (demand.single_node && held.device_count > 0) return true; /* nowhere but there */
+    struct near asked = demand.near;
+    bool is_single = demand.single_node;
     enum supply_order order = SUPPLY_BY_NCU;
-    if (missing > 0 && demand.devices_left > 1) { /* else it is the same by any order */
+    if (demand.near.open || (missing > 0 && demand.devices_left > 1)) { /* else by any order */
         struct mix mix;
         supply_best(p, &demand, j->region_index, missing, &mix);
         demand.node_devices_min = mix.node_devices_min;
         demand.only_offer = mix.only_offer;
+        demand.near = mix.near;
+        demand.single_node = mix.single_node;
         order = (enum supply_order)mix.order;
     }
     struct supply supply;
@@ -268,8 +274,9 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     for (; supply_next(&supply, &pick); took = true)
         if (!take_pick(p, job, &supply, &pick, out)) return false;
     /* Its least was to be had in a special way only: what else there is, is looked for anew. */
-    if (took && (demand.node_devices_min > 1 || demand.only_offer != SLOT_NONE) &&
-        !demand.single_node) {
+    bool special = demand.node_devices_min > 1 || demand.only_offer != SLOT_NONE ||
+                   (near_is_set(&demand.near) != near_is_set(&asked)) || demand.single_node;
+    if (took && special && !is_single) {
         job_touch(p, job);
         return true;
     }

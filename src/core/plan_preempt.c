@@ -111,8 +111,11 @@ static bool find_in(const pool *p, const struct demand *demand, uint32_t region_
                             .need = missing - had,
                             .bears = missing,
                             .ncu_left = left};
-    if (!(demand->single_node ? search_node(&search, plan) : search_gang(&search, plan)))
-        return false;
+    bool found = demand->near.spread != TOPOLOGY_ANY
+                     ? search_apart(&search, demand, (enum supply_order)mix.order, plan)
+                 : demand->single_node ? search_node(&search, plan)
+                                       : search_gang(&search, plan);
+    if (!found) return false;
     if (demand->workers_left < missing && !demand->single_node &&
         demand->workers_left < mix.node_count + nodes_of(p, plan))
         return false; /* more workers than its account may have */
@@ -139,28 +142,56 @@ static bool find_within(const pool *p, const struct shape *s, const struct deman
     return false;
 }
 
+/* Nobody loses anything, so the first place where it works does. */
+static bool find_moves(const pool *p, const struct shape *s, const struct demand *demand,
+                       uint32_t missing, uint32_t only, struct preemption *ret_plan)
+{
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        struct demand one;
+        if (!is_region(p, s, i) || (only != SLOT_NONE && i != only)) continue;
+        struct near_walk walk = near_walk(p, demand, i, missing);
+        while (near_next(&walk, &one)) {
+            struct search moves = {.p = p,
+                                   .demand = &one,
+                                   .region_index = i,
+                                   .need = missing,
+                                   .bears = missing,
+                                   .ncu_left = UINT64_MAX};
+            if (one.single_node && search_moves(&moves, ret_plan)) return true;
+        }
+    }
+    return false;
+}
+
+static bool find_victims(const pool *p, const struct shape *s, const struct demand *demand,
+                         uint32_t missing, uint32_t only, struct preemption *ret_plan)
+{
+    bool found = false;
+    struct preemption plan;
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        struct demand one;
+        if (!is_region(p, s, i) || (only != SLOT_NONE && i != only)) continue;
+        struct near_walk walk = near_walk(p, demand, i, missing);
+        while (near_next(&walk, &one)) {
+            if (!find_within(p, s, &one, i, missing, &plan)) continue;
+            if (found && plan.cost >= ret_plan->cost) continue;
+            *ret_plan = plan;
+            found = true;
+        }
+    }
+    return found;
+}
+
 bool preempt_best(const pool *p, const struct shape *s, const struct demand *demand,
                   uint32_t held_count, uint32_t home, bool stays, struct preemption *ret_plan)
 {
     if (held_count >= s->devices_min) return false;
     if (demand->part_milli < 1000) return false; /* shares wait for shares */
-    uint32_t missing = s->devices_min - held_count;
-    struct search moves = {
-        .p = p, .demand = demand, .need = missing, .bears = missing, .ncu_left = UINT64_MAX};
-    for (uint32_t i = 0; i < p->regions_end && demand->single_node; i++) {
-        moves.region_index = i;
-        if (!is_region(p, s, i) || (stays && i != home)) continue;
-        if (search_moves(&moves, ret_plan)) return true;
-    }
+    if (stays && home == SLOT_NONE) return false;
+    uint32_t missing = s->devices_min - held_count, only = stays ? home : SLOT_NONE;
+    if ((demand->single_node || demand->near.open) &&
+        find_moves(p, s, demand, missing, only, ret_plan))
+        return true;
     if (p->classes[s->job_class].may_preempt_mask == 0) return false;
-    bool found = false;
-    struct preemption plan;
-    for (uint32_t i = 0; i < p->regions_end; i++) {
-        if (!is_region(p, s, i) || (stays && i != home)) continue;
-        if (!find_within(p, s, demand, i, missing, &plan)) continue;
-        if (found && plan.cost >= ret_plan->cost) continue;
-        *ret_plan = plan;
-        found = true;
-    }
-    return found;
+    return find_victims(p, s, demand, missing, only, ret_plan);
 }

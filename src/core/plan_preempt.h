@@ -18,6 +18,8 @@
  * Before     A job that needs one node, where enough devices are idle on several: workers of elastic
  *            jobs, not of higher classes, move to the other idle devices (consolidation). Nobody loses
  *            anything, so no class is protected from it.
+ * Place      same, spread: each place is tried, the least loss is taken; a job that is spread is given one
+ *            device of each node, rack or zone (preempt_apart.c).
  * Bounds     VICTIMS_MAX victims at once, of UNITS_MAX looked at: a job that needs more waits.
  */
 #ifndef SHOAL_CORE_PLAN_PREEMPT_H
@@ -42,7 +44,9 @@ struct victim {
 struct preemption {
     uint32_t region_index, node; /* node: the one it frees; SLOT_NONE = any */
     uint32_t need, gain, victim_count;
+    uint32_t single_node, reserved;
     uint64_t cost;
+    struct near near; /* the place that was decided upon */
     struct victim victims[VICTIMS_MAX];
 };
 

@@ -66,8 +66,9 @@ static uint32_t oldest_fallback(const pool *p, const struct job *j, int64_t *ret
 
 /* Spot that is clearly cheaper than what is paid, and clearly below the threshold, with all the
  * devices that would be given up for it. */
-static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, uint32_t region_index,
-                                     int64_t unit_usd_micros, uint32_t device_count)
+static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, const struct near *near,
+                                     uint32_t region_index, int64_t unit_usd_micros,
+                                     uint32_t device_count)
 {
     uint64_t models = s->compat_mask & p->regions[region_index].model_mask;
     uint32_t threshold_ppm = (uint32_t)((int64_t)s->threshold_ppm * SWAP_GAIN_PPM / 1000000);
@@ -78,7 +79,7 @@ static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, uint3
             const struct offer *o = &p->offers[at];
             if (o->unit_usd_micros > unit_usd_micros * SWAP_GAIN_PPM / 1000000) break;
             uint64_t devices = (uint64_t)offer_stock(p, o) * o->device_count;
-            if (o->capacity == CAPACITY_SPOT && devices >= device_count &&
+            if (o->capacity == CAPACITY_SPOT && devices >= device_count && near_allows(near, o) &&
                 o->share_ppm <= threshold_ppm)
                 return at;
         }
@@ -106,8 +107,10 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     if (lease == SLOT_NONE || held.up_count < held.device_count) return ready_us;
     uint32_t node = p->leases[lease].node;
     int64_t unit = p->offers[p->nodes[node].offer].unit_usd_micros;
-    uint32_t spot =
-        clearly_cheaper_spot(p, s, j->region_index, unit, p->leases[lease].device_count);
+    struct demand demand = demand_of(s, terms_of(p, s), /* devices */ 1, /* committed */ 0);
+    near_anchor(p, job, &demand);
+    uint32_t spot = clearly_cheaper_spot(p, s, &demand.near, j->region_index, unit,
+                                         p->leases[lease].device_count);
     if (spot == SLOT_NONE || !act_has_room(out)) return p->now_us + SWAP_HOLD_US;
     const struct offer *held_offer = &p->offers[p->nodes[node].offer];
     int64_t ncu_milli = (int64_t)p->models[held_offer->model].ncu_milli * held_offer->device_count;

@@ -15,6 +15,7 @@ static bool is_place(const pool *p, const struct demand *d, uint32_t region_inde
     const struct offer *o = &p->offers[n->offer];
     if (o->region_index != region_index || (d->compat_mask >> o->model & 1) == 0) return false;
     if (d->capacity_mask != 0 && (d->capacity_mask >> o->capacity & 1) == 0) return false;
+    if (!near_allows(&d->near, o)) return false;
     return !offer_is_above(o, d->threshold_ppm) && promise_room(p, d, n) == n->device_count;
 }
 
@@ -69,7 +70,13 @@ static uint32_t parts_of(const pool *p, const struct demand *d, uint32_t node,
         part->device_count = gives - given;
         given = gives;
     }
-    return count;
+    if (d->near.spread == TOPOLOGY_ANY) return count;
+    uint32_t first = 0; /* one device of each node: the one that is there soonest */
+    while (first < count && ret_parts[first].device_count == 0) first++;
+    if (first == count) return 0;
+    ret_parts[0] = ret_parts[first];
+    ret_parts[0].device_count = 1;
+    return 1;
 }
 
 static bool is_later(const struct reserve_part *a, const struct reserve_part *b)
@@ -180,6 +187,7 @@ void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct poo
     const struct shape *s = &p->shapes[j->shape];
     if (s->devices_min <= 1 || j->state != JOB_QUEUED) return;
     if (j->promised_count >= s->devices_min || demand->part_milli < 1000) return;
+    if (demand->near.spread != TOPOLOGY_ANY && demand->near.spread < TOPOLOGY_NODE) return;
     promise_drop(p, job);
     if (p->reservation_count >= RESERVATIONS_MAX) return;
     struct reservation found, best;
@@ -187,8 +195,12 @@ void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct poo
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
         if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
-        if (!reserve_find(p, demand, i, s->devices_min, &found)) continue;
-        if (best.part_count == 0 || found.ready_us < best.ready_us) best = found;
+        struct demand one;
+        struct near_walk walk = near_walk(p, demand, i, s->devices_min);
+        while (near_next(&walk, &one)) {
+            if (!reserve_find(p, &one, i, s->devices_min, &found)) continue;
+            if (best.part_count == 0 || found.ready_us < best.ready_us) best = found;
+        }
     }
     /* All idle, and still it did not start: something else is missing. */
     if (best.part_count == 0 || best.ready_us <= p->now_us) return;

@@ -10,6 +10,8 @@
  *            its devices then have ended, and at T at the earliest; backfill never delays it by more
  *            than drain_us + 2 ask_again_us: what is not over at T is sent back to the queue. Jobs that
  *            run longer than expected push T away; it is told anew then (each time as long again).
+ * Place      same: in the place where they come free soonest. Of jobs spread over racks or zones nothing is
+ *            reserved; over nodes, one device of each.
  * Not        Where ends are not known (services, first jobs of their kind) nothing is reserved: idle
  *            devices would be lost for nobody knows how long.
  * Limits     RESERVATIONS_MAX jobs at a time, in order; RESERVE_PARTS_MAX parts of nodes for one.

@@ -231,6 +231,31 @@ static void say_stock(pool *p, const struct lack *l, bool kept, struct pool_outp
                   out);
 }
 
+/* How much of its least there is at best as it wants it: together, apart. */
+static void say_place(pool *p, const struct lack *l, struct pool_output *out)
+{
+    const struct job *j = &p->jobs[l->job];
+    const struct job_terms *terms = terms_of(p, l->s);
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        struct mix mix;
+        if (job_is_bound(j) && i != j->region_index) continue;
+        if (l->s->region != 0 && l->s->region != p->regions[i].region) continue;
+        if ((l->s->compat_mask & p->regions[i].model_mask) == 0) continue;
+        supply_best(p, &l->demand, i, missing_of(l), &mix);
+        if (mix.device_count > most) most = mix.device_count;
+    }
+    if (l->has < l->s->devices_min) plan_claim(p, l->job);
+    if (j->promised_count > 0) return; /* said when it was reserved */
+    uint32_t least = l->has < l->s->devices_min ? l->s->devices_min : j->devices_max;
+    if (terms->spread != TOPOLOGY_ANY)
+        plan_wait(p, l->job, REASON_WAIT_SPREAD,
+                  (struct numbers){.a = l->has + most, .b = least, .c = terms->spread}, out);
+    else
+        plan_wait(p, l->job, REASON_WAIT_SAME,
+                  (struct numbers){.a = l->has + most, .b = least, .c = terms->affinity}, out);
+}
+
 static struct numbers share_needed(const struct lack *l)
 {
     struct class_share share;
@@ -259,7 +284,8 @@ static struct numbers numbers_of(const struct lack *l, enum obstacle obstacle, u
     case OBSTACLE_LIMIT:
         *ret_reason = REASON_WAIT_LIMIT;
         return (struct numbers){.a = limits->nodes_max, .b = limits->leases_max};
-    case OBSTACLE_GATE: /* say_gate() */
+    case OBSTACLE_GATE:  /* say_gate(), */
+    case OBSTACLE_PLACE: /* say_place() */
     case OBSTACLE_KEPT:
     case OBSTACLE_STOCK:
     case OBSTACLE_NONE:
@@ -286,6 +312,10 @@ static enum obstacle say(pool *p, struct lack l, struct pool_output *out)
     }
     if (obstacle == OBSTACLE_STOCK || obstacle == OBSTACLE_KEPT) {
         say_stock(p, &l, obstacle == OBSTACLE_KEPT, out);
+        return obstacle;
+    }
+    if (obstacle == OBSTACLE_PLACE) {
+        say_place(p, &l, out);
         return obstacle;
     }
     if (obstacle == OBSTACLE_GATE) {
@@ -317,7 +347,7 @@ bool plan_say_waits(pool *p, uint32_t job, const struct demand *demand, const st
     }
     enum obstacle obstacle = say(p, l, out);
     if ((obstacle & freed) != 0) shape_wait_quota(p, p->jobs[job].shape);
-    return obstacle == OBSTACLE_STOCK || obstacle == OBSTACLE_KEPT;
+    return obstacle == OBSTACLE_STOCK || obstacle == OBSTACLE_KEPT || obstacle == OBSTACLE_PLACE;
 }
 
 bool plan_refuse_gated(pool *p, uint32_t job, struct pool_output *out)

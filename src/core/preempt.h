@@ -3,6 +3,7 @@
  * Files      preempt_place.c  where the demand could work, who could go, what that costs
  *            preempt_node.c   all on one node; moves to other nodes
  *            preempt_gang.c   on as many nodes as it takes
+ *            preempt_apart.c  one device of each node, rack or zone
  * Coming     Devices on their way out count as there: nobody is sent away for what comes free anyway.
  */
 #ifndef SHOAL_CORE_PREEMPT_H
@@ -47,6 +48,10 @@ void plan_prune(const struct search *s, struct preemption *plan);
 bool search_node(const struct search *s, struct preemption *plan);
 bool search_moves(const struct search *s, struct preemption *plan);
 bool search_gang(const struct search *s, struct preemption *plan);
+/* Where the demand is spread; `all`: with what is left of it before supply gave what there is without
+ * victims, in that order. */
+bool search_apart(const struct search *s, const struct demand *all, enum supply_order order,
+                  struct preemption *plan);
 
 static inline uint64_t add_capped(uint64_t a, uint64_t b)
 {

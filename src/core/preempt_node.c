@@ -118,6 +118,7 @@ static uint32_t target_of(const struct search *s, uint32_t lease, uint32_t from,
     demand.job = l->job;
     demand.order = p->jobs[l->job].order;
     demand.budget_left_usd_micros = INT64_MAX;
+    if (near_is_set(&demand.near)) near_anchor(p, l->job, &demand);
     struct search own = {.p = p,
                          .demand = &demand,
                          .region_index = s->region_index,

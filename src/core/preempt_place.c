@@ -118,6 +118,7 @@ bool search_is_place(const struct search *s, uint32_t node)
     const struct offer *o = &p->offers[n->offer];
     const struct demand *d = s->demand;
     if (o->region_index != s->region_index || (d->compat_mask >> o->model & 1) == 0) return false;
+    if (!near_allows(&d->near, o) || !near_is_apart(p, &d->near, d->job, node)) return false;
     if (d->capacity_mask != 0 && (d->capacity_mask >> o->capacity & 1) == 0) return false;
     if (offer_is_above(o, d->threshold_ppm) || !bears(s, n)) return false;
     if (promise_room(p, d, n) == 0 || is_reserved(s, n)) return false;
@@ -192,6 +193,8 @@ void plan_clear(struct preemption *plan, const struct search *s, uint32_t node)
 {
     plan->region_index = s->region_index;
     plan->node = node;
+    plan->near = s->demand->near;
+    plan->single_node = s->demand->single_node;
     plan->need = s->need;
     plan->gain = plan->victim_count = 0;
     plan->cost = 0;

@@ -40,6 +40,20 @@ static void fill_lines(const pool *p, const struct mix *mix, struct quote_option
                                 .usd_micros_per_hour = mix->lines[i].usd_micros_per_hour};
 }
 
+/* Without `same` or `spread` there would be enough. */
+static bool place_is_in_the_way(const struct asking *a, const struct mix *mix)
+{
+    struct demand demand = demand_of(&a->shape, a->terms, a->shape.devices_max, /* committed */ 0);
+    struct mix loose;
+    if (!near_is_set(&demand.near)) return false;
+    demand.rates = a->rates;
+    demand.near = (struct near){0};
+    demand.single_node = 0;
+    demand.node_devices_min = 1;
+    supply_best(a->p, &demand, mix->region_index, a->shape.devices_min, &loose);
+    return loose.device_count >= a->shape.devices_min;
+}
+
 static void fill_reason(const struct asking *a, const struct mix *mix, struct quote_option *option)
 {
     const struct shape *s = &a->shape;
@@ -61,6 +75,9 @@ static void fill_reason(const struct asking *a, const struct mix *mix, struct qu
     option->reason = REASON_WAIT_CAPACITY;
     option->a = mix->device_count;
     option->b = s->devices_min;
+    if (!place_is_in_the_way(a, mix)) return;
+    option->reason = a->terms->spread != TOPOLOGY_ANY ? REASON_WAIT_SPREAD : REASON_WAIT_SAME;
+    option->c = a->terms->spread != TOPOLOGY_ANY ? a->terms->spread : a->terms->affinity;
 }
 
 static struct quote_option make_option(const struct asking *a, const struct mix *mix,

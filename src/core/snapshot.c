@@ -58,7 +58,9 @@ static void rebuild(pool *p)
 {
     for (uint32_t i = 0; i < p->regions_end * p->config.limits.models_max; i++)
         victims_clear(&p->markets[i]);
+    for (uint32_t i = 0; i < p->regions_end; i++) p->regions[i].racked = 0;
     for (uint32_t i = 0; i < p->offers_end; i++) {
+        p->regions[p->offers[i].region_index].racked |= p->offers[i].rack != 0;
         prices_add(p, market_of(p, p->offers[i].region_index, p->offers[i].model), i);
         table_insert(&p->offer_table, p->offers[i].offer_id, i);
         heap_set(&p->timers, timer_of_offer(p, i), offer_due_us(&p->offers[i]));

@@ -65,8 +65,8 @@ struct region {
     /* By class: models and capacity kinds that lower classes leave to a gang (plan_claim.c). */
     uint64_t kept_models[JOB_CLASS_END];
     uint32_t kept_kinds[JOB_CLASS_END];
-    uint32_t region, reserved;
-    struct list interested; /* bound jobs that could use more */
+    uint32_t region, racked; /* racked: offers here have racks; follows from them */
+    struct list interested;  /* bound jobs that could use more */
 };
 
 /* One of a market's offers (prices.h). */
@@ -109,6 +109,7 @@ struct offer {
     uint32_t refused_count; /* waves of refusals since a node of it last came up */
     uint32_t risk_ppm;      /* surcharge on its price */
     uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known */
+    uint32_t rack, reserved;                  /* of all its nodes; 0 = not known */
     struct list nodes, idle_nodes;
     struct list shared_nodes; /* with room on devices opened for shares */
     struct link idle_link;

@@ -19,6 +19,13 @@ void supply_open(struct supply *s, const pool *p, const struct demand *demand,
 
 int64_t supply_worth(const struct supply *s, uint32_t model); /* millionths of an NCU */
 uint32_t supply_offer_gives(const struct supply *s, const struct offer *o);
+/* Of `gives` devices: those that a demand takes that is spread; and the place that is taken then. */
+uint32_t supply_apart_gives(const struct supply *s, const struct offer *o, uint32_t gives);
+static inline uint64_t supply_apart_place(const struct offer *o, uint32_t level)
+{
+    uint64_t place = near_place(o, level); /* of a zone, those whose rack is not known are one */
+    return place == NEAR_ALONE ? ((uint64_t)o->zone + 1) << 32 : place;
+}
 uint32_t supply_milli(const struct supply *s, const struct offer *o); /* of each device there */
 uint32_t supply_stock(const struct supply *s, const struct offer *o);
 

@@ -10,6 +10,7 @@
 
 static bool is_wanted(const struct supply *s, const struct offer *o)
 {
+    if (!near_allows(&s->left.near, o)) return false;
     if (s->left.only_offer != SLOT_NONE && o != &s->p->offers[s->left.only_offer]) return false;
     return s->left.capacity_mask == 0 || (s->left.capacity_mask >> o->capacity & 1) != 0;
 }
@@ -119,9 +120,22 @@ int64_t supply_worth(const struct supply *s, uint32_t model)
     return (int64_t)rate_worth_micro(s->p, s->left.rates, model);
 }
 
+/* Of a node where the demand may have one device: none, if it has one there or near it. */
+uint32_t supply_apart_gives(const struct supply *s, const struct offer *o, uint32_t gives)
+{
+    uint32_t level = s->left.near.spread;
+    if (gives <= 1 && level >= TOPOLOGY_NODE) return gives;
+    if (level >= TOPOLOGY_NODE) return 1;
+    uint64_t place = supply_apart_place(o, level);
+    for (uint32_t i = 0; i < s->apart_count; i++)
+        if (s->apart[i] == place) return 0;
+    return s->apart_count < NEAR_PLACES_MAX && gives > 0 ? 1 : 0;
+}
+
 uint32_t supply_offer_gives(const struct supply *s, const struct offer *o)
 {
-    return s->left.special ? part_offer_gives(s->p, o, s->left.terms) : o->device_count;
+    uint32_t gives = s->left.special ? part_offer_gives(s->p, o, s->left.terms) : o->device_count;
+    return s->left.near.spread == TOPOLOGY_ANY ? gives : supply_apart_gives(s, o, gives);
 }
 
 enum { STOCK_PLENTY = 1000000 };

@@ -15,7 +15,9 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     *ret_mix = (struct mix){.region_index = region_index,
                             .order = order,
                             .node_devices_min = demand->node_devices_min,
-                            .only_offer = demand->only_offer};
+                            .only_offer = demand->only_offer,
+                            .near = demand->near,
+                            .single_node = demand->single_node};
     while (supply_next(&supply, &pick)) {
         uint32_t devices = pick.device_count * pick.node_count;
         int64_t usd_micros = pick.usd_micros_per_hour * pick.node_count;
@@ -124,8 +126,8 @@ bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_in
     return ret_mix->device_count >= devices_min;
 }
 
-void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
-                 uint32_t devices_min, struct mix *ret_mix)
+static void best_at(const pool *p, const struct demand *demand, uint32_t region_index,
+                    uint32_t devices_min, struct mix *ret_mix)
 {
     supply_mix(p, demand, region_index, SUPPLY_BY_NCU, ret_mix);
     if (ret_mix->device_count >= devices_min) return;
@@ -149,4 +151,122 @@ void supply_best(const pool *p, const struct demand *demand, uint32_t region_ind
     if (large.node_devices_min <= demand->node_devices_min) return;
     supply_mix(p, &large, region_index, SUPPLY_BY_DEVICE, &by_device);
     if (by_device.device_count >= devices_min) *ret_mix = by_device;
+}
+
+/* ---- together ---- */
+
+static bool is_as_good(const struct mix *tight, const struct mix *mix)
+{
+    return tight->device_count >= mix->device_count && tight->ncu_milli >= mix->ncu_milli &&
+           tight->weighed_usd_micros_per_hour <= mix->weighed_usd_micros_per_hour;
+}
+
+static bool take_if_as_good(const pool *p, const struct demand *tight, uint32_t region_index,
+                            struct mix *mix)
+{
+    struct mix found;
+    supply_mix(p, tight, region_index, (enum supply_order)mix->order, &found);
+    if (!is_as_good(&found, mix)) return false;
+    uint32_t met = mix->met;
+    *mix = found;
+    mix->met |= met;
+    return true;
+}
+
+/* Models with nodes so large. */
+static uint64_t models_of_size(const pool *p, uint64_t models, uint32_t region_index, uint32_t size)
+{
+    uint64_t large = 0;
+    models &= p->regions[region_index].model_mask;
+    for (; models != 0; models &= models - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(models);
+        if (market_of(p, region_index, model)->devices_most >= size) large |= UINT64_C(1) << model;
+    }
+    return large;
+}
+
+/* A gang that is as well off on one node, or in one rack, goes there. */
+static void draw_together(const pool *p, const struct demand *demand, uint32_t region_index,
+                          uint32_t devices_min, struct mix *mix)
+{
+    if (devices_min < 2 || mix->device_count < devices_min || mix->node_count < 2) return;
+    if (near_is_set(&demand->near) || demand->single_node || demand->ever) return;
+    struct demand tight = *demand;
+    tight.only_offer = mix->only_offer;
+    tight.compat_mask = models_of_size(p, demand->compat_mask, region_index, mix->device_count);
+    if (tight.compat_mask != 0) {
+        tight.single_node = 1;
+        tight.node_devices_min = mix->device_count;
+        if (take_if_as_good(p, &tight, region_index, mix)) return;
+    }
+    if (!p->regions[region_index].racked) return;
+    tight = *demand;
+    tight.only_offer = mix->only_offer;
+    tight.node_devices_min = mix->node_devices_min;
+    tight.near.same = TOPOLOGY_RACK;
+    while (near_next_place(p, region_index, demand->compat_mask, TOPOLOGY_RACK, tight.near.place,
+                           &tight.near.place))
+        if (take_if_as_good(p, &tight, region_index, mix)) return;
+}
+
+/* Reaches the minimum; more NCU; cheaper. */
+static bool is_better_place(const struct mix *a, const struct mix *b, uint32_t devices_min)
+{
+    bool mine = a->device_count >= devices_min, other = b->device_count >= devices_min;
+    if (mine != other) return mine;
+    if (!mine) return a->device_count > b->device_count;
+    if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
+    return a->weighed_usd_micros_per_hour < b->weighed_usd_micros_per_hour;
+}
+
+/* What was too dear, too hot or gated is said of all places. */
+static void join_mix(struct mix *into, const struct mix *from)
+{
+    into->met |= from->met;
+    into->limited |= from->limited;
+    if (from->hot_ppm != 0 && (into->hot_ppm == 0 || from->hot_ppm < into->hot_ppm))
+        into->hot_ppm = from->hot_ppm;
+    if (from->too_dear_usd_micros != 0)
+        into->too_dear_usd_micros =
+            supply_lower(into->too_dear_usd_micros, from->too_dear_usd_micros);
+    if (from->gated_usd_micros == 0) return;
+    if (into->gated_usd_micros != 0 && into->gated_usd_micros <= from->gated_usd_micros) return;
+    into->gated_usd_micros = from->gated_usd_micros;
+    into->gated_model = from->gated_model;
+}
+
+static void best_place(const pool *p, const struct demand *demand, uint32_t region_index,
+                       uint32_t devices_min, struct mix *ret_mix)
+{
+    struct demand one;
+    struct mix mix;
+    struct near_walk walk = near_walk(p, demand, region_index, devices_min);
+    bool found = false;
+    while (near_next(&walk, &one)) {
+        best_at(p, &one, region_index, devices_min, &mix);
+        if (!found || is_better_place(&mix, ret_mix, devices_min)) {
+            if (found) join_mix(&mix, ret_mix);
+            *ret_mix = mix;
+        } else
+            join_mix(ret_mix, &mix);
+        found = true;
+    }
+    if (!found)
+        *ret_mix = (struct mix){.region_index = region_index,
+                                .only_offer = SLOT_NONE,
+                                .node_devices_min = 1,
+                                .near = demand->near};
+}
+
+void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
+                 uint32_t devices_min, struct mix *ret_mix)
+{
+    if (demand->near.open)
+        best_place(p, demand, region_index, devices_min, ret_mix);
+    else
+        best_at(p, demand, region_index, devices_min, ret_mix);
+    if (near_is_set(&demand->near) &&
+        (ret_mix->device_count == 0 || ret_mix->device_count < devices_min))
+        ret_mix->met |= OBSTACLE_PLACE; /* maybe */
+    draw_together(p, demand, region_index, devices_min, ret_mix);
 }

@@ -97,18 +97,19 @@ void bench_model(struct bench *b, uint32_t model, uint32_t ncu_milli, uint32_t v
 
 void bench_offer(struct bench *b, struct test_offer offer)
 {
-    bench_step(
-        b, (struct pool_event){.kind = POOL_EVENT_OFFER_CHANGED,
-                               .u.offer_changed = {.offer_id = offer.id,
-                                                   .usd_micros_per_hour = offer.price,
-                                                   .on_demand_usd_micros_per_hour = offer.on_demand,
-                                                   .provider = 1,
-                                                   .region = offer.region,
-                                                   .zone = offer.region * 10,
-                                                   .model = offer.model,
-                                                   .capacity = offer.capacity,
-                                                   .device_count = offer.devices,
-                                                   .stock_count = offer.stock}});
+    bench_step(b, (struct pool_event){
+                      .kind = POOL_EVENT_OFFER_CHANGED,
+                      .u.offer_changed = {.offer_id = offer.id,
+                                          .usd_micros_per_hour = offer.price,
+                                          .on_demand_usd_micros_per_hour = offer.on_demand,
+                                          .provider = 1,
+                                          .region = offer.region,
+                                          .zone = offer.zone != 0 ? offer.zone : offer.region * 10,
+                                          .rack = offer.rack,
+                                          .model = offer.model,
+                                          .capacity = offer.capacity,
+                                          .device_count = offer.devices,
+                                          .stock_count = offer.stock}});
 }
 
 void bench_terms(struct bench *b, uint64_t terms_id, struct job_terms terms)

@@ -52,6 +52,7 @@ struct test_offer {
     uint64_t id;
     uint32_t region, model, capacity, devices, stock;
     int64_t price, on_demand;
+    uint32_t zone, rack; /* zone 0: region * 10 */
 };
 void bench_offer(struct bench *b, struct test_offer offer);
 struct test_job {

@@ -65,6 +65,7 @@ static void fill_offer(const pool *p, const struct offer *o, struct node_view *v
     view->offer_id = o->offer_id;
     view->model = o->model;
     view->zone = o->zone;
+    view->rack = o->rack;
     view->region = p->regions[o->region_index].region;
     view->provider = o->provider;
     view->capacity = o->capacity;
@@ -136,7 +137,8 @@ bool pool_offer_at(const pool *p, uint32_t index, struct offer_view *ret_view)
                             .nodes_held = o->nodes.count,
                             .refused_until_us = o->refused_until_us,
                             .quoted_usd_micros_per_hour = o->quoted_usd_micros_per_hour,
-                            .risk_ppm = o->risk_ppm};
+                            .risk_ppm = o->risk_ppm,
+                            .rack = o->rack};
     return true;
 }
 

@@ -49,7 +49,7 @@ struct node_view {
     uint32_t agent_joined;
     int64_t ordered_us, up_since_us, notice_us, agent_heard_us;
     int64_t usd_micros, usd_micros_per_hour;
-    uint32_t drain_reason, reserved; /* enum decision_reason, 0 = not draining */
+    uint32_t drain_reason, rack; /* enum decision_reason, 0 = not draining; rack: 0 = not known */
 };
 
 /* Leases with a worker; devices reserved for a gang that is not complete have none yet. */
@@ -72,6 +72,7 @@ struct offer_view {
     int64_t refused_until_us;
     int64_t quoted_usd_micros_per_hour; /* less than it costs: its bills are higher (bill.h) */
     uint32_t risk_ppm;                  /* surcharge when offers are compared (risk.h) */
+    uint32_t rack;                      /* 0 = not known */
 };
 
 struct pool_totals {

@@ -6,7 +6,7 @@
 static_assert(sizeof(struct model) == 24, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct offer) == 224, "walk the new field of offer");
+static_assert(sizeof(struct offer) == 232, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
@@ -177,6 +177,8 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_list(w, &o->shared_nodes, p->nodes_end);
     walk_u32(w, &o->host_cpu_milli);
     walk_u32(w, &o->host_memory_mib);
+    walk_u32(w, &o->rack);
+    walk_u32(w, &o->reserved);
     walk_link(w, &o->idle_link, p->offers_end);
 }
 

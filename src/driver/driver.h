@@ -39,6 +39,7 @@ struct driver_offer_name {
     const char *model; /* device model of the catalog */
     uint32_t capacity; /* enum capacity_kind */
     uint32_t device_count;
+    const char *rack; /* of the zone, where all its nodes stand; NULL or "": not known */
 };
 
 struct driver_offer {

@@ -94,6 +94,7 @@ static void read_offer(struct local_scenario *s, yaml_item *item)
     (void)yaml_require(item, "model");
     yaml_copy(item, "model", offer->model, sizeof offer->model, "");
     offer->device_count = (uint32_t)yaml_integer(item, "devices", 1, 64, 1);
+    yaml_copy(item, "rack", offer->rack, sizeof offer->rack, "");
     (void)yaml_require(item, "kind");
     const char *kind = yaml_string(item, "kind", "spot");
     if (!find_capacity(kind, &offer->capacity))
@@ -106,8 +107,10 @@ static void read_offer(struct local_scenario *s, yaml_item *item)
     for (uint32_t i = 0; i < s->offer_count; i++) {
         const struct local_offer *other = &s->offers[i];
         if (other->zone_index == offer->zone_index && other->capacity == offer->capacity &&
-            other->device_count == offer->device_count && strcmp(other->model, offer->model) == 0)
-            yaml_mistake(item, "the same zone, model, devices and kind as offer %u; merge them",
+            other->device_count == offer->device_count && strcmp(other->model, offer->model) == 0 &&
+            strcmp(other->rack, offer->rack) == 0)
+            yaml_mistake(item,
+                         "the same zone, rack, model, devices and kind as offer %u; merge them",
                          i + 1);
     }
     s->offer_count++;
@@ -302,7 +305,8 @@ int32_t local_scenario_find(const struct local_scenario *scenario,
         const struct local_offer *offer = &scenario->offers[i];
         const struct local_zone *zone = &scenario->zones[offer->zone_index];
         if (offer->capacity == name->capacity && offer->device_count == name->device_count &&
-            strcmp(offer->model, name->model) == 0 && strcmp(zone->name, name->zone) == 0)
+            strcmp(offer->model, name->model) == 0 && strcmp(zone->name, name->zone) == 0 &&
+            strcmp(offer->rack, name->rack == NULL ? "" : name->rack) == 0)
             return (int32_t)i;
     }
     return -1;

@@ -112,6 +112,7 @@ static bool offer_view_of(void *self, uint64_t offer_id, struct offer_view *ret_
     (void)names_find(s->names, ID_PROVIDER, info->name.provider, &view.provider); /* else 0: "" */
     (void)names_find(s->names, ID_REGION, info->name.region, &view.region);
     (void)names_find(s->names, ID_ZONE, info->name.zone, &view.zone);
+    (void)names_find(s->names, ID_RACK, info->name.rack, &view.rack);
     if (!catalog_find_model(s->catalog, info->name.model, &view.model)) return false;
     *ret_offer = view;
     return true;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDENTITY_BYTES = 6 * DRIVER_NAME_BYTES + 32, PARTS = 7 };
+enum { IDENTITY_BYTES = 7 * DRIVER_NAME_BYTES + 32, PARTS = 8, PARTS_MIN = 7 };
 
 void offers_init(struct offers *o)
 {
@@ -29,16 +29,17 @@ const struct offer_info *offers_find(const struct offers *o, uint64_t offer_id)
     return info->offer_id == 0 ? NULL : info;
 }
 
+/* The rack, which is the last part, may be missing. */
 static bool split(char *text, const char *parts[PARTS])
 {
+    parts[PARTS - 1] = "";
     for (int i = 0; i < PARTS; i++) {
         parts[i] = text;
         text = strchr(text, '\t');
-        if (i == PARTS - 1) return text == NULL;
-        if (text == NULL) return false;
+        if (text == NULL) return i + 1 >= PARTS_MIN;
         *text++ = '\0';
     }
-    return true;
+    return false;
 }
 
 /* Makes the row of an offer from its joined name. */
@@ -66,7 +67,8 @@ static bool add(struct offers *o, uint32_t id, const char *identity)
                                             .zone = parts[3],
                                             .model = parts[4],
                                             .capacity = (uint32_t)strtoul(parts[5], NULL, 10),
-                                            .device_count = (uint32_t)strtoul(parts[6], NULL, 10)};
+                                            .device_count = (uint32_t)strtoul(parts[6], NULL, 10),
+                                            .rack = parts[7]};
     return true;
 }
 
@@ -91,8 +93,12 @@ static bool number_of(struct offers *o, names *n, const char *entry,
     if (!is_plain(entry) || !is_plain(name->provider) || !is_plain(name->region) ||
         !is_plain(name->zone) || !is_plain(name->model))
         return error_set(ret_error, "provider %s: an offer has an empty or too long name", entry);
-    (void)snprintf(identity, sizeof identity, "%s\t%s\t%s\t%s\t%s\t%u\t%u", entry, name->provider,
-                   name->region, name->zone, name->model, name->capacity, name->device_count);
+    const char *rack = name->rack == NULL ? "" : name->rack;
+    if (rack[0] != '\0' && !is_plain(rack))
+        return error_set(ret_error, "provider %s: the name of a rack is too long", entry);
+    (void)snprintf(identity, sizeof identity, "%s\t%s\t%s\t%s\t%s\t%u\t%u%s%s", entry,
+                   name->provider, name->region, name->zone, name->model, name->capacity,
+                   name->device_count, rack[0] == '\0' ? "" : "\t", rack);
     uint32_t known = names_end(n, NAME_OFFER);
     if (!names_id(n, NAME_OFFER, identity, ret_id))
         return error_set(ret_error, "provider %s: too many offers", entry);
@@ -106,7 +112,8 @@ bool offers_event(struct offers *o, names *n, const struct catalog *catalog, con
 {
     const struct driver_offer_name *name = &offer->name;
     struct pool_event event = {.kind = POOL_EVENT_OFFER_CHANGED, .version = POOL_CORE_VERSION};
-    uint32_t id, model, provider, region, zone;
+    uint32_t id, model, provider, region, zone, rack = 0;
+    bool racked = name->rack != NULL && name->rack[0] != '\0';
     if (!catalog_find_model(catalog, name->model, &model))
         return error_set(ret_error,
                          "provider %s sells device model \"%s\", which the catalog does not have; "
@@ -114,7 +121,9 @@ bool offers_event(struct offers *o, names *n, const struct catalog *catalog, con
                          entry, name->model);
     if (!number_of(o, n, entry, name, &id, ret_error)) return false;
     if (!names_id(n, ID_PROVIDER, name->provider, &provider) ||
-        !names_id(n, ID_REGION, name->region, &region) || !names_id(n, ID_ZONE, name->zone, &zone))
+        !names_id(n, ID_REGION, name->region, &region) ||
+        !names_id(n, ID_ZONE, name->zone, &zone) ||
+        (racked && !names_id(n, ID_RACK, name->rack, &rack)))
         return error_set(ret_error, "provider %s: too many names", entry);
     event.u.offer_changed.offer_id = id;
     event.u.offer_changed.usd_micros_per_hour = offer->usd_micros_per_hour;
@@ -122,6 +131,7 @@ bool offers_event(struct offers *o, names *n, const struct catalog *catalog, con
     event.u.offer_changed.provider = provider;
     event.u.offer_changed.region = region;
     event.u.offer_changed.zone = zone;
+    event.u.offer_changed.rack = rack;
     event.u.offer_changed.model = model;
     event.u.offer_changed.capacity = name->capacity;
     event.u.offer_changed.device_count = name->device_count;

@@ -3,7 +3,8 @@
  * Role       Turns a driver's offer into an OFFER_CHANGED event, and a command's offer number back
  *            into a driver and the names it knows. Knows when only the price is new, which is told
  *            with others in one event (OFFERS_PRICED).
- * Identity   (entry of shoal.yaml, provider, region, zone, model, capacity, devices) joined by tabs
+ * Identity   (entry of shoal.yaml, provider, region, zone, model, capacity, devices, and the rack if
+ *            that is known) joined by tabs
  *            is the name of the offer in the table of names (NAME_OFFER), so its number survives a
  *            restart.
  * Prices     Kept in memory only: fed by live and by replayed events. At most one point a second

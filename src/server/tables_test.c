@@ -153,7 +153,7 @@ static void an_offer_keeps_its_number_and_leads_back_to_its_names(void **state)
 {
     (void)state;
     struct offers offers, loaded;
-    struct pool_event first, again, other;
+    struct pool_event first, again, other, racked;
     struct catalog catalog = catalog_of_one();
     struct driver_offer a = offer_in("aurora/a"), b = offer_in("aurora/b");
     names *n = names_open();
@@ -163,13 +163,21 @@ static void an_offer_keeps_its_number_and_leads_back_to_its_names(void **state)
     assert_true(offers_event(&offers, n, &catalog, "local", &a, &again, NULL));
     assert_int_equal(first.u.offer_changed.offer_id, again.u.offer_changed.offer_id);
     assert_int_not_equal(first.u.offer_changed.offer_id, other.u.offer_changed.offer_id);
+    a.name.rack = "r7"; /* the same nodes in a rack are another offer */
+    assert_true(offers_event(&offers, n, &catalog, "local", &a, &racked, NULL));
+    assert_int_not_equal(first.u.offer_changed.offer_id, racked.u.offer_changed.offer_id);
+    assert_int_equal(first.u.offer_changed.rack, 0);
+    assert_int_not_equal(racked.u.offer_changed.rack, 0);
     offers_init(&loaded);
     assert_true(offers_load(&loaded, n)); /* as after a restart */
     const struct offer_info *info = offers_find(&loaded, other.u.offer_changed.offer_id);
     assert_string_equal(info->entry, "local");
     assert_string_equal(info->name.zone, "aurora/b");
+    assert_string_equal(info->name.rack, "");
     assert_int_equal(info->name.capacity, CAPACITY_SPOT);
     assert_int_equal(info->name.device_count, 2);
+    info = offers_find(&loaded, racked.u.offer_changed.offer_id);
+    assert_string_equal(info->name.rack, "r7");
     assert_null(offers_find(&loaded, 0));
     assert_null(offers_find(&loaded, 99));
     offers_free(&offers);

@@ -232,7 +232,7 @@ static int64_t cheapest_alone(const struct sim *s, const struct sim_job *job)
 static void refusals_check_budget(struct sim *s, const struct pool_decision *d,
                                   const struct sim_job *job)
 {
-    if (d->reason != REASON_BUDGET_TOO_SMALL) return;
+    if (d->reason != REASON_BUDGET_TOO_SMALL || sim_is_near(job)) return;
     int64_t cheapest = cheapest_alone(s, job);
     if (cheapest > 0 && cheapest <= job->submit.u.job_submitted.budget_usd_micros_per_hour)
         sim_fail(s, "refusals",

@@ -114,6 +114,7 @@ void sim_cloud_tell_offer(struct sim *s, uint32_t offer)
     event.u.offer_changed.provider = o->cloud + 1;
     event.u.offer_changed.region = o->region;
     event.u.offer_changed.zone = o->zone;
+    event.u.offer_changed.rack = o->rack;
     event.u.offer_changed.model = o->model;
     event.u.offer_changed.capacity = o->capacity;
     event.u.offer_changed.device_count = o->device_count;

@@ -79,6 +79,8 @@ static void draw_offer(struct sim *s, uint32_t index)
     o->base_usd_micros_per_hour = o->on_demand_usd_micros_per_hour / 100 * share_percent;
     o->usd_micros_per_hour = o->base_usd_micros_per_hour;
     o->stock = (uint32_t)sim_random_range(&random, 1, 8);
+    struct sim_random rack = sim_random_fork(s->seed, 4000 + index);
+    o->rack = (uint32_t)sim_random_range(&rack, 0, 2);
     o->hazard_ppm = (uint32_t)sim_random_range(&random, 0, 500000);
     if (sim_random_chance(&random, s->options.overbill_ppm))
         o->overbill_ppm = (uint32_t)sim_random_range(&random, 100000, 1000000);
@@ -146,6 +148,25 @@ static void draw_terms(struct sim *s, uint32_t index)
     job->submit.u.job_submitted.terms_id = terms_id;
 }
 
+/* Together or apart, by a job's terms; few different ones, so that jobs share them. */
+static void draw_nearness(struct sim *s, uint32_t index)
+{
+    static const uint8_t pairs[][2] = {
+        {TOPOLOGY_ZONE, TOPOLOGY_ANY}, {TOPOLOGY_RACK, TOPOLOGY_ANY},
+        {TOPOLOGY_NODE, TOPOLOGY_ANY}, {TOPOLOGY_ANY, TOPOLOGY_NODE},
+        {TOPOLOGY_ANY, TOPOLOGY_RACK}, {TOPOLOGY_ZONE, TOPOLOGY_NODE}};
+    struct sim_random random = sim_random_fork(s->seed, 3900 + index);
+    struct sim_job *job = &s->jobs[index];
+    if (job->terms.kind != 0 || job->submit.u.job_submitted.kind == JOB_KIND_BATCH) return;
+    if (!sim_random_chance(&random, 300000)) return;
+    uint32_t pair = (uint32_t)sim_random_range(&random, 0, sizeof pairs / sizeof pairs[0] - 1);
+    job->terms.kind = POOL_EVENT_TERMS_DEFINED;
+    job->terms.u.terms_defined.terms_id = 11 + pair;
+    job->terms.u.terms_defined.terms.affinity = pairs[pair][0];
+    job->terms.u.terms_defined.terms.spread = pairs[pair][1];
+    job->submit.u.job_submitted.terms_id = 11 + pair;
+}
+
 static void draw_job(struct sim *s, uint32_t index)
 {
     struct sim_random random = sim_random_fork(s->seed, 3300 + index);
@@ -158,6 +179,7 @@ static void draw_job(struct sim *s, uint32_t index)
     } else {
         draw_needs(s, &random, &job->submit);
         draw_terms(s, index);
+        draw_nearness(s, index);
     }
     job->submit.u.job_submitted.job_id = index + 1;
     job->submit.u.job_submitted.spec_hash = sim_random_next(&random);

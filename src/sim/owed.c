@@ -36,10 +36,12 @@ static bool offer_suffices(const struct sim *s, const struct sim_job *job,
     bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */
     if (whole && offer->device_count < least) return false;
     uint32_t nodes = (least + offer->device_count - 1) / offer->device_count;
+    if (!sim_near_suffices(job, offer, &nodes)) return false;
     uint32_t owned = owned_nodes(s);
     uint32_t room = limits->nodes_max > owned ? limits->nodes_max - owned : 0;
     if (nodes > offer->stock || nodes > room || nodes > limits->leases_max) return false;
-    int64_t price = offer->base_usd_micros_per_hour;
+    int64_t price = offer->base_usd_micros_per_hour; /* and what its bills show in the end */
+    price += sim_share_of(price, offer->overbill_ppm);
     int64_t threshold =
         sim_share_of(offer->on_demand_usd_micros_per_hour, sim_threshold_ppm(s, job));
     if (offer->capacity == CAPACITY_SPOT && price > threshold / 100 * CLEARLY_BELOW_PERCENT)

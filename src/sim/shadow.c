@@ -11,7 +11,7 @@ static const struct sim_checker *const checkers[] = {
     &sim_check_budget,    &sim_check_ledger, &sim_check_ownership, &sim_check_fencing,
     &sim_check_forgotten, &sim_check_stale,  &sim_check_bounds,    &sim_check_region,
     &sim_check_threshold, &sim_check_order,  &sim_check_refusals,  &sim_check_decisions,
-    &sim_check_stalls,    &sim_check_bills,
+    &sim_check_stalls,    &sim_check_bills,  &sim_check_near,
 };
 /* After the heal the news of prices and stock has to get around before nothing changes any more. */
 #define SETTLE_US (10 * SIM_MINUTE_US)

@@ -78,6 +78,7 @@ extern const struct sim_checker sim_check_region, sim_check_threshold;  /* check
 extern const struct sim_checker sim_check_order, sim_check_refusals;    /* check_jobs.c */
 extern const struct sim_checker sim_check_stalls;                       /* stall.c */
 extern const struct sim_checker sim_check_decisions;                    /* check_jobs.c */
+extern const struct sim_checker sim_check_near;                         /* check_near.c */
 
 struct sim_shadow *sim_shadow_open(void); /* NULL: memory is short */
 void sim_shadow_close(struct sim_shadow *shadow);
@@ -97,6 +98,10 @@ int64_t sim_threshold_ppm(const struct sim *s, const struct sim_job *job);
 bool sim_offer_known(const struct sim *s, const struct sim_offer *offer); /* to the core */
 /* The price at that share of on-demand, rounded down. */
 int64_t sim_share_of(int64_t usd_micros, int64_t share_ppm);
+/* Nodes of this offer alone can be as together and apart as it asks; how many it takes then. */
+bool sim_near_suffices(const struct sim_job *job, const struct sim_offer *offer,
+                       uint32_t *ret_nodes);
+bool sim_is_near(const struct sim_job *job); /* it asks to be together or apart (check_near.c) */
 /* Whether the offer meets the job's needs, prices and stock aside. */
 bool sim_offer_fits(const struct sim *s, const struct sim_job *job, const struct sim_offer *offer);
 

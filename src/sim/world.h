@@ -58,7 +58,7 @@ enum sim_stream {
 /* What a cloud sells. `told` lives in the shadow: the world knows the truth only. */
 struct sim_offer {
     uint64_t id;
-    uint32_t cloud, region, zone, model, capacity, device_count;
+    uint32_t cloud, region, zone, rack, model, capacity, device_count; /* rack 0: not known */
     int64_t on_demand_usd_micros_per_hour, base_usd_micros_per_hour, usd_micros_per_hour;
     int64_t jump_until_us, stockout_until_us;
     uint32_t stock, held, hazard_ppm;

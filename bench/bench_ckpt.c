@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "median.h"
 #include "worker/ckpt/ckpt_read.h"
-#include "worker/ckpt/ckpt_store.h"
+#include "worker/ckpt/ckpt_load.h"
 #include "worker/ckpt/saver.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -177,30 +177,82 @@ static void a_nan_is_skipped_stopped_at_or_passed_on(void **state)
     print_message("skipped: %s, with sharded moments: %s\n", skipped, sharded);
 }
 
-/* Everybody dies at once; the next group goes on from the newest checkpoint that verifies. */
-static void a_new_group_resumes_from_the_newest_checkpoint(void **state)
+struct resume {
+    const char *moments; /* NAME=VALUE or "" */
+    uint32_t before, after;
+    bool blind; /* the first of the new group, of the lowest id, has a folder of its own */
+};
+
+/* Bytes of the checkpoint that the workers of the log said they read, and how many did. */
+static uint64_t read_together(const char *log, uint32_t *ret_readers)
 {
-    (void)state;
+    static char text[1 << 20];
+    unsigned long long sum = 0, bytes;
+    assert_true(e2e_read_log(log, text, sizeof text));
+    *ret_readers = 0;
+    for (const char *at = text; (at = strstr(at, "this worker reads ")) != NULL; ++*ret_readers) {
+        at += strlen("this worker reads ");
+        assert_int_equal(sscanf(at, "%llu bytes of it", &bytes), 1);
+        sum += bytes;
+    }
+    return sum;
+}
+
+/* Everybody dies at once; the next group begins at the newest checkpoint, each byte of which is read by
+ * one of those who see the folder, and goes on with the bits of a run on one worker. */
+static void check_resume(const struct resume *r)
+{
     static struct agent agent;
-    char expected[65], folder[64], variable[96], command[128];
-    e2e_standalone_hash(expected, "");
+    char expected[65], folder[64], variable[96], other[96], command[128], log[64], gang[32];
+    e2e_standalone_hash(expected, r->moments);
     e2e_init(&agent);
     snprintf(folder, sizeof folder, "e2e-ckpt-%ld", (long)getpid());
-    snprintf(variable, sizeof variable, "SHOAL_CHECKPOINT_DIR=%s", folder);
+    snprintf(log, sizeof log, "e2e-resume-%ld", (long)getpid());
+    snprintf(variable, sizeof variable, "SHOAL_CHECKPOINT_DIR=%s/all", folder);
+    snprintf(other, sizeof other, "SHOAL_CHECKPOINT_DIR=%s/own", folder);
     agent.extra[2] = variable;
     agent.extra[3] = "SHOAL_CHECKPOINT_EVERY=5";
-    for (int i = 0; i < 4; i++) e2e_start(&agent);
+    agent.extra[4] = gang;
+    if (r->moments[0] != '\0') agent.extra[5] = r->moments;
+    snprintf(gang, sizeof gang, "SHOAL_GANG=%u", r->before);
+    for (uint32_t i = 0; i < r->before; i++) e2e_start(&agent);
     e2e_serve(&agent, 23, 120000);
     assert_true(agent.saved_step >= 5);
     for (uint32_t i = 0; i < agent.worker_count; i++) kill(agent.worker[i].pid, SIGKILL);
     e2e_serve(&agent, STEPS, 120000);
-    for (int i = 0; i < 3; i++) e2e_start(&agent);
+    agent.log = log;
+    int64_t saved = agent.saved_step;
+    agent.first_step = STEPS;
+    snprintf(gang, sizeof gang, "SHOAL_GANG=%u", r->after);
+    for (uint32_t i = 0; i < r->after; i++) {
+        agent.extra[2] = i == 0 && r->blind ? other : variable;
+        e2e_start(&agent);
+    }
     e2e_serve(&agent, STEPS, 120000);
+    uint32_t readers;
+    uint64_t elements = r->moments[0] != '\0' ? 300000 : 200000,
+             bytes = read_together(log, &readers);
     assert_string_equal(agent.hash, expected);
-    assert_int_equal(agent.saved_step, STEPS);
-    assert_int_equal(agent.done_count, 3);
+    assert_int_equal(agent.done_count, r->after);
+    assert_true(agent.first_step >= saved);
+    assert_int_equal(readers, r->after - r->blind);
+    assert_in_range(bytes, elements * sizeof(float), elements * sizeof(float) + 2000); /* scales */
+    if (!r->blind) assert_int_equal(agent.saved_step, STEPS);
     snprintf(command, sizeof command, "rm -r '%s'", folder);
     assert_int_equal(system(command), 0);
+}
+
+static void a_new_group_reads_the_newest_checkpoint_together(void **state)
+{
+    (void)state;
+    check_resume(&(struct resume){"", 4, 3, false});
+    check_resume(&(struct resume){"E2E_MOMENTS=1", 3, 5, false});
+}
+
+static void who_sees_no_checkpoint_gets_it_from_the_others(void **state)
+{
+    (void)state;
+    check_resume(&(struct resume){"E2E_MOMENTS=1", 3, 3, true});
 }
 
 /* Four workers with these values in their environment; a member and then the leader are killed, mostly
@@ -298,7 +350,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(so_do_those_with_sharded_moments),
         cmocka_unit_test(a_worker_holds_its_share_of_the_moments),
         cmocka_unit_test(owner_and_mirror_lost_at_once),
-        cmocka_unit_test(a_new_group_resumes_from_the_newest_checkpoint),
+        cmocka_unit_test(a_new_group_reads_the_newest_checkpoint_together),
+        cmocka_unit_test(who_sees_no_checkpoint_gets_it_from_the_others),
         cmocka_unit_test(every_kind_of_link_survives_kills),
         cmocka_unit_test(zones_merge_before_they_cross),
         cmocka_unit_test(links_of_several_kinds_in_one_group),

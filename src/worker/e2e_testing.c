@@ -119,6 +119,7 @@ static void take_line(struct agent *agent, struct worker *worker, const char *te
         agent->not_finite_count += odd != NULL && !agent->step_seen[step];
         agent->step_seen[step] = true;
         if (step > agent->last_step) agent->last_step = step;
+        if (step < agent->first_step) agent->first_step = step;
         count_slots(agent->owned[step], json_object_get(line, "workers"));
         const char *hash = json_string_value(json_object_get(line, "weights_sha256"));
         if (hash != NULL) snprintf(agent->hash, sizeof agent->hash, "%s", hash);
@@ -183,6 +184,7 @@ void e2e_init(struct agent *agent)
 {
     memset(agent, 0, sizeof *agent);
     agent->last_step = -1;
+    agent->first_step = STEPS;
     agent->extra[0] = "E2E_ELEMENTS=100000";
     agent->extra[1] = "SHOAL_EMULATE_SLOT_US=3000";
 }

@@ -27,7 +27,8 @@ struct agent {
     struct worker worker[WORKERS];
     uint32_t worker_count;
     int64_t last_step, saved_step, done_count;
-    bool may_stall; /* then a bound that passes is no failure */
+    int64_t first_step; /* lowest reported, since it was set */
+    bool may_stall;     /* then a bound that passes is no failure */
     bool step_seen[STEPS];
     uint32_t owned[STEPS][WORKERS]; /* slots of each worker in each step */
     char hash[65], not_finite[16];

@@ -80,6 +80,9 @@ void engine_release(struct shoal *shoal); /* its threads have ended; NULL: nothi
 /* found.c: the first of the group, or after a loss of moments. Lock held; reading goes on without it.
  * False: the folder is not to be used, the reason is on stderr. */
 bool engine_found(struct shoal *shoal);
+void engine_look(struct shoal *shoal); /* which checkpoint is there to begin at? */
+/* This worker's part of a checkpoint that the group begins at. Lock held, but not while it reads. */
+void engine_load(struct shoal *shoal);
 
 void slot_start(struct shoal *shoal); /* slot.c: the slot just taken, nothing of it is added yet */
 

@@ -270,6 +270,7 @@ static bool start_network(struct shoal *shoal, const char *fd_text, struct error
         .wants_to_leave = wants_to_leave,
         .tell_difference = tell_difference,
     };
+    engine_look(shoal);
     (void)pthread_mutex_lock(&shoal->lock);
     member_start(shoal->member, clock_monotonic_us());
     shoal->net = net_start(&options, ret_error);

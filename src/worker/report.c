@@ -95,7 +95,8 @@ static enum worker_doing doing_of(const struct shoal *shoal)
     switch ((enum turn_kind)m->turn.kind) {
     case TURN_SYNC:
     case TURN_RECUT:
-    case TURN_VOTE: return DOING_SYNC;
+    case TURN_VOTE:
+    case TURN_LOAD: return DOING_SYNC;
     case TURN_SEAL: return DOING_REDUCE;
     case TURN_SAVE: return DOING_CHECKPOINT;
     case TURN_FINISH: return DOING_IDLE;

@@ -178,7 +178,8 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
         shoal->doing = want;
         report_changes(shoal);
         /* All that changes the state; FOUND, because a group that lost moments goes back. */
-        if (want == MEMBER_WANT_APPLY || want == MEMBER_WANT_PLACE || want == MEMBER_WANT_FOUND)
+        if (want == MEMBER_WANT_APPLY || want == MEMBER_WANT_PLACE || want == MEMBER_WANT_FOUND ||
+            want == MEMBER_WANT_LOAD)
             finish_copies(shoal);
         if (want == MEMBER_WANT_PLACE) place_weights(shoal);
         if (want == MEMBER_WANT_COMPUTE) break;
@@ -196,6 +197,7 @@ bool shoal_next(struct shoal *shoal, struct shoal_work *ret_work)
             engine_unlock(shoal);
             return false;
         }
+        if (want == MEMBER_WANT_LOAD) engine_load(shoal);
         if (want == MEMBER_WANT_SAVE) save_share(shoal);
     }
     fill_work(shoal, ret_work);

@@ -62,9 +62,14 @@ static void set_up(struct victim *v, bool sharded)
 static void work(struct victim *v)
 {
     enum member_want want = member_want(&v->member);
-    if (!v->member.parked || want == MEMBER_WANT_WAIT || want >= MEMBER_WANT_EXIT_DONE) return;
+    bool exits = want == MEMBER_WANT_EXIT_DONE || want == MEMBER_WANT_EXIT_LEFT;
+    if (!v->member.parked || want == MEMBER_WANT_WAIT || exits) return;
     member_unpark(&v->member);
-    if (want == MEMBER_WANT_FOUND) member_founded(&v->member, 0);
+    if (want == MEMBER_WANT_FOUND && member_may_load_together(&v->member))
+        member_found_together(&v->member, 1);
+    else if (want == MEMBER_WANT_FOUND)
+        member_founded(&v->member, 0);
+    if (want == MEMBER_WANT_LOAD) member_loaded(&v->member, true);
     bool sharded = v->member.config.moment_count > 0;
     if (want == MEMBER_WANT_APPLY && sharded) member_range_applied(&v->member);
     if ((want == MEMBER_WANT_APPLY && !sharded) || want == MEMBER_WANT_PLACE)

@@ -15,7 +15,7 @@
 #include "base/splitmix.h"
 #include "worker/ckpt/ckpt_image.h"
 #include "worker/ckpt/ckpt_read.h"
-#include "worker/ckpt/ckpt_store.h"
+#include "worker/ckpt/ckpt_load.h"
 #include "worker/store/disk_sim.h"
 #include "worker/store/store_backend.h"
 #include <errno.h>

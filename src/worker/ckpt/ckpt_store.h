@@ -45,13 +45,6 @@ bool ckpt_read_manifest(struct store *store, uint64_t step, struct ckpt_manifest
 bool ckpt_is_foreign(const struct ckpt_manifest *manifest, const struct job *job,
                      struct error *ret_why);
 
-enum ckpt_load_result { CKPT_LOADED = 1, CKPT_NONE, CKPT_REFUSED };
-/* Loads the newest checkpoint of this job that verifies into `state` (weights, then scales, as one
- * run of bytes) and job->moment[]. Damaged ones are named on stderr and the next older one is tried; of those of
- * another run one line tells. REFUSED: the store cannot be read: the sentence says so. */
-enum ckpt_load_result ckpt_load(struct store *store, const struct job *job, uint8_t *state,
-                                uint64_t *ret_step, struct error *ret_error);
-
 /* A manifest whose head, tensors (without pieces) and files (name, bytes, header_checksum) are set:
  * reads the files' headers, fills in the pieces, checks the cover. */
 bool ckpt_gather(struct store *store, struct ckpt_manifest *manifest,

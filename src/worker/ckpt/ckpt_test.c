@@ -3,9 +3,9 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "shoal.h"
+#include "worker/ckpt/ckpt_load.h"
 #include "worker/ckpt/ckpt_main.h"
 #include "worker/ckpt/ckpt_read.h"
-#include "worker/ckpt/ckpt_store.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -335,6 +335,51 @@ static void every_allocation_failure_is_survived(void **state)
     }
 }
 
+/* Any cut of the state into parts reads what loading all of it does; a wrong piece is named; a failing
+ * allocation is an error. */
+static void parts_make_the_whole(void **state)
+{
+    (void)state;
+    static struct model model;
+    struct job job;
+    struct error error;
+    uint64_t step = 0;
+    empty_folder();
+    model_init(&model, 4, folder);
+    assert_int_equal(train(&model), 0);
+    assert_true(job_init(&job, &model.options, NULL));
+    uint64_t bytes = job.weight_count * 4 + job.layout.block_count * 2;
+    uint8_t *whole = mem_zalloc(bytes, 1), *parts = mem_zalloc(bytes, 1);
+    assert_true(ckpt_newest(store, &job, true, &step));
+    assert_int_equal(step, 4);
+    assert_int_equal(ckpt_load(store, &job, whole, &step, &error), CKPT_LOADED);
+    for (uint64_t stripe = 64; stripe < 2 * bytes; stripe *= 3) {
+        memset(parts, 0, bytes);
+        for (uint64_t at = 0; at < bytes; at += stripe) {
+            struct ckpt_part part = {4, at, at + stripe < bytes ? at + stripe : bytes, NULL, 0};
+            assert_true(ckpt_load_part(store, &job, &part, parts, &error));
+        }
+        assert_memory_equal(parts, whole, bytes);
+    }
+    struct ckpt_part all = {4, 0, bytes, NULL, 0}, none = {3, 0, bytes, NULL, 0};
+    bool reached = true;
+    for (uint64_t nth = 1; reached; nth++) {
+        uint64_t calls = mem_calls();
+        mem_fail_at(nth);
+        bool read = ckpt_load_part(store, &job, &all, parts, &error);
+        reached = mem_calls() - calls >= nth;
+        mem_fail_at(0);
+        if (!read) assert_true(reached); /* a thread of several may do without */
+    }
+    assert_false(ckpt_load_part(store, &job, &none, parts, &error));
+    damage(4, false);
+    assert_false(ckpt_load_part(store, &job, &all, parts, &error));
+    assert_non_null(strstr(error.text, "the checksum does not match (damaged)"));
+    mem_free(whole);
+    mem_free(parts);
+    job_free(&job);
+}
+
 static void hash_is_free_of_shards(void **state)
 {
     (void)state;
@@ -367,6 +412,7 @@ int main(void)
         cmocka_unit_test(every_io_failure_leaves_the_older_checkpoint),
         cmocka_unit_test(a_store_that_is_gone_for_a_while),
         cmocka_unit_test(every_allocation_failure_is_survived),
+        cmocka_unit_test(parts_make_the_whole),
         cmocka_unit_test(hash_is_free_of_shards),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

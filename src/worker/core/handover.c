@@ -63,6 +63,11 @@ void handover_abort(struct handover *h)
     h->begun = false;
 }
 
+void handover_may_leave(struct handover *h)
+{
+    h->applied = h->block_end;
+}
+
 struct header {
     struct wire_tag tag;
     uint32_t kind, first, count;
@@ -101,9 +106,9 @@ bool handover_next(struct handover *h, uint32_t to, struct exchange_message *ret
     if (!h->begun || to == h->me) return false;
     struct handover_link *link = &h->link[to];
     uint32_t first = link->sent;
-    if (first >= h->block_end || (h->kind == HANDOVER_WEIGHTS && first >= h->applied)) return false;
+    if (first >= h->block_end || first >= h->applied) return false;
     uint32_t end = piece_end(h, h->me, to, first);
-    if (h->kind == HANDOVER_WEIGHTS && end > h->applied) end = h->applied;
+    if (end > h->applied) end = h->applied;
     struct header header = {.tag = h->tag, .kind = h->kind, .first = first, .count = end - first};
     write_header(ret_message->header, &header);
     ret_message->tag = h->tag;

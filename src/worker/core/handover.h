@@ -6,7 +6,7 @@
  * WEIGHTS    The owner of a unit sends what it applied to everybody but the mirror, which has
  *            applied the same. Only blocks below `applied` may leave.
  * MOMENTS    The moves of a cut (shard_moves): old holders send to new ones, all arrays of a range
- *            in one message.
+ *            in one message. Once handover_may_leave() is called: what is held may have to be read first.
  * Place      A range is written where it belongs, as it comes: the receiver does not hold these
  *            blocks before it holds all of them, and whoever sends twice sends the same bytes.
  * Messages   As in exchange.h, told apart by handover_is_ours(). A message covers blocks of one run
@@ -34,7 +34,7 @@ struct handover {
     const struct shard_moves *moves; /* MOMENTS */
     uint32_t member_count, me;
     uint32_t block_end; /* blocks that have such an array: all but the loss */
-    uint32_t applied;   /* WEIGHTS: blocks of mine below this may leave */
+    uint32_t applied;   /* blocks of mine below this may leave; for MOMENTS none or all */
     uint32_t array_count;
     float *array[HANDOVER_ARRAYS_MAX]; /* [elements] each */
     uint64_t sent_bytes;               /* payload, since the beginning of time */
@@ -44,6 +44,7 @@ struct handover {
 /* kind, tag, map, moves, arrays, member_count and me must be set; the rest is worked out. */
 void handover_begin(struct handover *h);
 void handover_abort(struct handover *h);
+void handover_may_leave(struct handover *h);
 
 bool handover_is_ours(const uint8_t *header);
 bool handover_next(struct handover *h, uint32_t to, struct exchange_message *ret_message);

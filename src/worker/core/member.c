@@ -133,6 +133,7 @@ static void advance(struct member *m)
     }
     member_shard_advance(m);
     member_vote_advance(m);
+    member_load_advance(m);
     if (m->fetch_wanted && member_may_receive(m)) member_ask_for_state(m);
 }
 
@@ -157,11 +158,14 @@ static bool offer_is_good(const struct member *m)
     return status != NULL && wire_tag_compare(&status->turn, &m->offered.tag) == 0;
 }
 
-/* A watcher takes its turn when means may come: nobody sends to one that has not taken it. */
+/* A watcher takes its turn when means may come: nobody sends to one that has not taken it. Nor does one
+ * that is to load the state over its own. */
 static bool may_take_offer(const struct member *m)
 {
     uint32_t index = wire_turn_index(&m->offered, m->config.id);
-    return index == GROUP_NOBODY || !wire_turn_watches(&m->offered, index) || member_may_receive(m);
+    bool receives = index != GROUP_NOBODY &&
+                    (m->offered.kind == TURN_LOAD || wire_turn_watches(&m->offered, index));
+    return !receives || member_may_receive(m);
 }
 
 /* After every event: take what became possible, then lead if it is ours to lead. */
@@ -178,13 +182,13 @@ void member_settle(struct member *m)
     struct wire_cut cut;
     /* One turn may be over at once: a cut that moves nothing, say. */
     for (int turns = 0; turns < 3 && m->exit == 0 && member_plan(m, &turn, &cut); turns++) {
-        if (turn.kind == TURN_RECUT || wire_turn_has_base(&turn)) m->shards.offered = cut;
+        if (wire_turn_cuts(&turn) || wire_turn_has_base(&turn)) m->shards.offered = cut;
         member_accept(m, &turn);
         for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].turn_due = true;
         advance(m);
     }
     if (member_is_sharded(m)) member_shard_watch_loss(m, member_moments_are_lost(m));
-    if (!m->founding && member_may_found(m)) m->founding = true;
+    if (!m->founding && member_may_found(m) && !member_load_waits(m)) m->founding = true;
     if (m->self.leaving && !m->self.has_state && !m->founding) m->exit = MEMBER_WANT_EXIT_LEFT;
     member_check(m);
 }

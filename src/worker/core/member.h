@@ -23,7 +23,8 @@
  *            of the transfer when the sums are done is waited for.
  * Redo       When a member dies, survivors keep their sums; only slots it owned get new owners
  *            (attempt + 1). If some had moved on already, those behind fetch the state from them.
- * Founding   Nobody reachable has state: the lowest id of a gang large enough loads it.
+ * Founding   Nobody reachable has state: one of a gang large enough names the checkpoint to begin
+ *            at, and all read it together (member_load.c); or it loads it alone.
  * Leaving    Finish the step, be left out of the next turn, exit 0. All leaving: save, exit.
  * Call order member_init, member_start, then any. After every call look at the levels again.
  * Memory     All arrays are the caller's; the thread that computes touches own sums, gradient and
@@ -53,6 +54,9 @@ enum member_want {
                             member_save_taken: another order or a sync may have withdrawn it */
     MEMBER_WANT_EXIT_DONE,
     MEMBER_WANT_EXIT_LEFT,
+    MEMBER_WANT_LOAD, /* of the checkpoint of turn.position: into the shadow the bytes that
+                         member_load_part() says, into the moments what shards.cut.held gives this
+                         member of the turn; member_loaded */
 };
 
 /* In flight at once; results that may wait for one leader, see tell() in member_save.c. */
@@ -109,6 +113,14 @@ struct member_saves {
 
 enum { MEMBER_REPEAT_MAX = 64 };        /* steps told again at once when a gap is seen */
 #define MEMBER_GAP_US INT64_C(10000000) /* a step not stored for this long is told again */
+
+struct member_load {   /* a LOAD, see member_load.c */
+    bool wanted, read; /* this member is to read its part; has read it */
+    bool alone;        /* as founder: loading together has failed */
+    uint32_t tries;
+    int64_t waits_us;    /* since when it could have founded, but for member_load_waits() */
+    struct wire_tag tag; /* of the part that was taken to be read last */
+};
 
 /* One committed step, for the record. */
 struct member_commit {
@@ -172,6 +184,7 @@ struct member {
     bool sums_told;                    /* own sums are whole, the exchange knows */
     struct exchange exchange;
     struct transfer_in in;
+    struct member_load load;
     struct member_shards shards; /* with config.moment_count alone */
 
     struct member_saves saves; /* member_save.c */
@@ -263,6 +276,12 @@ enum member_want member_park(struct member *m); /* here I am: what next? */
 enum member_want member_want(const struct member *m);
 void member_unpark(struct member *m); /* taking the work that member_want() named */
 void member_founded(struct member *m, uint64_t position);
+/* Instead, where there are others to do it with: of this checkpoint everybody loads a part. */
+bool member_may_load_together(const struct member *m);
+void member_found_together(struct member *m, uint64_t position);
+void member_load_part(const struct member *m, uint64_t *ret_first, uint64_t *ret_end);
+void member_loaded(struct member *m, bool read);       /* false: it cannot be read here */
+void member_sees(struct member *m, uint64_t position); /* this checkpoint, in the store */
 /* Before adding the gradient of m->slot: false: drop it. *ret_first: store instead of add. */
 bool member_slot_begin(const struct member *m, bool *ret_first, uint32_t *ret_epoch);
 /* Blocks [first, end) of the slot that is out are added to own sums already (begun as above, with
@@ -287,6 +306,9 @@ void member_data_is_due(struct member *m, const struct member_peer *peer);
 /* member_turn.c: from now on `turn` is in force. */
 void member_accept(struct member *m, const struct wire_turn *turn);
 /* member_state.c: the state of the turn's position to those behind. */
+void member_drop_state(struct member *m); /* nor are its weights the initial ones any more */
+/* The state is cut into a stripe for each source: its number and how many there are. */
+uint32_t member_stripe(const struct wire_turn *turn, uint32_t index, uint32_t *ret_count);
 bool member_may_receive(
     const struct member *m); /* its memory is free: for it, and for means before */
 void member_ask_for_state(struct member *m);
@@ -311,6 +333,10 @@ bool member_take_summary(struct member *m, struct member_peer *peer, const uint8
                          size_t count);
 void member_look(struct member *m);
 bool member_is_left_out(const struct member *m, uint64_t id);
+/* member_load.c */
+bool member_load_waits(struct member *m); /* for others that are about to come to their work */
+void member_load_begin(struct member *m);
+void member_load_advance(struct member *m);
 /* member_vote.c */
 void member_vote_begin(struct member *m);
 void member_vote_advance(struct member *m);

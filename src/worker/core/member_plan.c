@@ -63,7 +63,7 @@ static void insert(struct seen *seen, uint64_t id, const struct wire_status *sta
     note_fork(&seen->fork, status);
 }
 
-static void look(const struct member *m, struct seen *ret_seen)
+void member_see(const struct member *m, struct seen *ret_seen)
 {
     ret_seen->count = 0;
     ret_seen->best = NULL;
@@ -86,10 +86,10 @@ bool member_is_level(const struct seen *seen, uint32_t i)
     return status->has_state && status->era == best->era && status->position == best->position;
 }
 
-/* Nobody leads without state, but for one that loads a checkpoint after a loss: all wait for it. */
+/* Nobody leads without state, but for one that founds, or loads a checkpoint after a loss. */
 static bool may_lead(const struct wire_status *status)
 {
-    return status->has_state || status->era > 0;
+    return status->has_state || status->era > 0 || status->founds > 0;
 }
 
 static struct fork find_fork(const struct member *m)
@@ -142,15 +142,17 @@ bool member_may_found(const struct member *m)
 {
     if (m->self.has_state || !m->peers_settled || m->self.leaving) return false;
     struct seen seen;
-    look(m, &seen);
+    member_see(m, &seen);
     if (seen.any_state || seen.best->era > m->self.era) return false;
     uint32_t connected = 1, willing = 0;
     for (uint32_t i = 0; i < m->peer_count; i++) connected += m->peer[i].connected;
     if (connected != seen.count) return false; /* somebody has not said yet what it has */
-    uint64_t first = 0;
+    uint64_t first = 0, newest = 0; /* of those who see the newest checkpoint the first */
     for (uint32_t i = 0; i < seen.count; i++) {
-        if (seen.status[i]->leaving) continue;
-        if (willing++ == 0) first = seen.id[i];
+        const struct wire_status *status = seen.status[i];
+        if (status->founds > 0) return false;
+        if (status->leaving) continue;
+        if (willing++ == 0 || status->seen > newest) first = seen.id[i], newest = status->seen;
     }
     return willing >= m->config.gang && first == m->config.id;
 }
@@ -160,7 +162,7 @@ static bool is_out(const struct member *m, uint64_t id)
 {
     if (!member_is_left_out(m, id)) return false;
     struct seen seen;
-    look(m, &seen);
+    member_see(m, &seen);
     for (uint32_t i = 0; i < seen.count; i++)
         if (member_is_level(&seen, i) && !member_is_left_out(m, seen.id[i])) return true;
     return false;
@@ -221,7 +223,7 @@ static bool turn_is_superseded(const struct member *m)
     return false;
 }
 
-static bool turn_is_over(const struct member *m)
+bool member_turn_is_over(const struct member *m)
 {
     if (m->turn.tag.turn == 0 || turn_is_superseded(m)) return true;
     switch ((enum turn_kind)m->turn.kind) {
@@ -232,6 +234,7 @@ static bool turn_is_over(const struct member *m)
     case TURN_RECUT: return member_recut_is_over(m);
     case TURN_SEAL: return member_seal_is_over(m);
     case TURN_VOTE: return member_vote_is_over(m);
+    case TURN_LOAD: return member_load_is_over(m);
     case TURN_FINISH: return true; /* who is still here was not meant, and goes on */
     }
     return true;
@@ -395,8 +398,9 @@ static bool plan_end(const struct member *m, struct wire_turn *turn)
 /* True, and *ret_seen: it is for this member to give the next turn. */
 static bool leads_now(const struct member *m, struct seen *ret_seen)
 {
-    if (member_leader(m) != m->config.id || !m->self.has_state || !turn_is_over(m)) return false;
-    look(m, ret_seen);
+    if (member_leader(m) != m->config.id || !m->self.has_state || !member_turn_is_over(m))
+        return false;
+    member_see(m, ret_seen);
     for (uint32_t i = 0; i < ret_seen->count; i++) ret_seen->out[i] = is_out(m, ret_seen->id[i]);
     return true;
 }
@@ -408,7 +412,7 @@ static bool any_behind(const struct seen *seen)
     return false;
 }
 
-static void begin_turn(const struct member *m, const struct seen *seen, struct wire_turn *turn)
+void member_begin_turn(const struct member *m, const struct seen *seen, struct wire_turn *turn)
 {
     memset(turn, 0, sizeof *turn);
     turn->tag = (struct wire_tag){m->turn_max + 1, m->config.id};
@@ -455,8 +459,9 @@ static bool plan_watched(struct member *m, const struct seen *seen, struct wire_
 bool member_plan(struct member *m, struct wire_turn *turn, struct wire_cut *ret_cut)
 {
     struct seen seen;
+    if (m->self.founds > 0) return member_plan_load(m, turn, ret_cut);
     if (!leads_now(m, &seen)) return false;
-    begin_turn(m, &seen, turn);
+    member_begin_turn(m, &seen, turn);
     if (member_is_sharded(m) && member_plan_seal(m, &seen, turn)) return true;
     if (member_is_sharded(m) && member_seal_waits(m, &seen)) return false;
     if (member_vote_is_due(&seen)) {
@@ -497,7 +502,7 @@ bool member_moments_are_lost(const struct member *m)
     struct wire_turn turn;
     struct wire_cut cut;
     if (!leads_now(m, &seen)) return false;
-    begin_turn(m, &seen, &turn);
+    member_begin_turn(m, &seen, &turn);
     if (member_plan_seal(m, &seen, &turn)) return false;
     if (m->self.sealed.turn != 0) return true;
     if (member_seal_waits(m, &seen) || any_behind(&seen)) return false;

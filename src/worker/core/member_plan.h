@@ -47,6 +47,14 @@ enum shard_need member_plan_recut(const struct member *m, const struct seen *see
 bool member_plan_tell_base(const struct member *m, const struct wire_turn *turn,
                            struct wire_cut *ret_cut);
 
+/* member_load.c */
+bool member_plan_load(struct member *m, struct wire_turn *turn, struct wire_cut *ret_cut);
+bool member_load_is_over(const struct member *m);
+
+bool member_turn_is_over(const struct member *m); /* complete, or broken */
+void member_see(const struct member *m, struct seen *ret_seen);
+void member_begin_turn(const struct member *m, const struct seen *seen, struct wire_turn *turn);
+
 bool member_vote_is_due(const struct seen *seen); /* member_vote.c */
 
 /* Status of `id`, this member's own included; NULL: not connected or not heard yet. */

@@ -223,6 +223,7 @@ void member_shard_written(struct member *m, const struct wire_tag *tag, bool ok,
         struct wire_turn *turn = &m->saves.writing[i];
         if (turn->tag.turn == 0 || !is_tag(&turn->tag, tag)) continue;
         tell(m, turn, ok, bytes, checksum);
+        if (ok) member_sees(m, turn->position);
         turn->tag.turn = 0;
     }
     member_settle(m);

@@ -77,7 +77,8 @@ void member_shard_found(struct member *m)
 bool member_shard_takes(const struct member *m, const struct wire_turn *turn,
                         const struct wire_cut *cut)
 {
-    bool has_map = turn->kind == TURN_RECUT || wire_turn_has_base(turn);
+    bool has_map = wire_turn_cuts(turn) || wire_turn_has_base(turn);
+    if (turn->kind == TURN_LOAD && has_map != member_is_sharded(m)) return false;
     if (!has_map && turn->kind != TURN_SEAL) return true;
     if (!member_is_sharded(m)) return false;
     return !has_map || cut->map.unit_count == shard_unit_count(m->config.layout->block_count);
@@ -299,20 +300,10 @@ static bool has_what_is_said(const struct member *m)
     return true;
 }
 
-void member_shard_begin_recut(struct member *m)
+/* Copies on their way to where the cut in force wants them. */
+static void begin_moves(struct member *m)
 {
     struct member_shards *s = &m->shards;
-    s->cut = s->offered;
-    if (s->applying && !same_tag(&m->turn.base, &s->base.tag)) member_shard_forget(m);
-    bool here = m->me != GROUP_NOBODY && m->self.has_state && !m->committing && !s->applying &&
-                m->self.position == m->turn.position;
-    if (!here) return; /* the leader learns it from our status */
-    if (!same_tag(&m->turn.base, &s->base.tag)) member_shard_forget(m);
-    if (!has_what_is_said(m)) return;
-    s->next = (struct member_base){.tag = m->turn.tag, .member_count = m->turn.member_count};
-    memcpy(s->next.member, m->turn.member, sizeof s->next.member);
-    s->next.map = s->cut.map;
-    if (!is_set(&m->turn.base)) clear_moments(m);
     shard_moves(&s->cut.held, &s->cut.map, m->turn.member_count, &s->moves);
     s->handover.kind = HANDOVER_MOMENTS;
     s->handover.tag = m->turn.tag;
@@ -327,6 +318,41 @@ void member_shard_begin_recut(struct member *m)
     handover_begin(&s->handover);
 }
 
+void member_shard_begin_recut(struct member *m)
+{
+    struct member_shards *s = &m->shards;
+    s->cut = s->offered;
+    if (s->applying && !same_tag(&m->turn.base, &s->base.tag)) member_shard_forget(m);
+    bool here = m->me != GROUP_NOBODY && m->self.has_state && !m->committing && !s->applying &&
+                m->self.position == m->turn.position;
+    if (!here) return; /* the leader learns it from our status */
+    if (!same_tag(&m->turn.base, &s->base.tag)) member_shard_forget(m);
+    if (!has_what_is_said(m)) return;
+    s->next = (struct member_base){.tag = m->turn.tag, .member_count = m->turn.member_count};
+    memcpy(s->next.member, m->turn.member, sizeof s->next.member);
+    s->next.map = s->cut.map;
+    if (!is_set(&m->turn.base)) clear_moments(m);
+    begin_moves(m);
+    handover_may_leave(&s->handover);
+}
+
+/* What `held` gives this member it is to read from the store; then it is as if it had held it. */
+void member_shard_begin_load(struct member *m)
+{
+    struct member_shards *s = &m->shards;
+    s->cut = s->offered;
+    s->next = (struct member_base){.tag = m->turn.tag, .member_count = m->turn.member_count};
+    memcpy(s->next.member, m->turn.member, sizeof s->next.member);
+    s->next.map = s->cut.map;
+    s->shadow_position = 0;
+    s->release_due = false; /* what is read for others is not this member's own */
+    begin_moves(m);
+}
+
+bool member_shard_is_loaded(const struct member *m)
+{
+    return !member_is_sharded(m) || handover_is_done(&m->shards.handover);
+}
 void member_range(const struct member *m, uint64_t *ret_first, uint64_t *ret_count)
 {
     const struct member_shards *s = &m->shards;
@@ -424,11 +450,8 @@ void member_shard_watch_loss(struct member *m, bool lost)
     m->self.era++;
     m->self.fell_at = m->self.position;
     m->self.fell_base = m->self.base;
-    member_shard_forget(m);
+    member_drop_state(m);
     s->fell_back = true;
-    m->self.has_state = 0;
-    m->self.position = 0;
-    m->mine = (struct slot_set){0};
     m->founding = true;
     member_tell_all(m);
 }

@@ -24,8 +24,8 @@
  *            first turn that builds on a cut without it; a sync or a seal without it is none.
  *            Should the members of a whole cut die or go before all have heard of its turn, those
  *            who hold it still go on from it, where the base before has lost something.
- * Lost       Owner and mirror gone at once, and not back within MEMBER_LOST_US: the leader loads
- *            the newest checkpoint and is followed (status.era, see Ahead in member_plan.h). A leaver
+ * Lost       Owner and mirror gone at once, and not back within MEMBER_LOST_US: the leader goes
+ *            back to the newest checkpoint and is followed (status.era, see Ahead in member_plan.h). A leaver
  *            does not: it waits twice as long, since what it holds may be the only copy, and goes.
  * First      At position 0 without a base all moments are zero: the first cut moves nothing.
  */
@@ -83,6 +83,8 @@ bool member_shard_stands(const struct member *m); /* on the base of the turn in 
 bool member_shard_begin_watch(struct member *m);
 void member_shard_adopt(struct member *m);
 void member_shard_begin_recut(struct member *m);
+void member_shard_begin_load(struct member *m); /* of a LOAD that has a cut */
+bool member_shard_is_loaded(const struct member *m);
 void member_shard_begin_save(struct member *m);
 void member_shard_begin_seal(struct member *m);
 /* Left out of the turn just taken: has the group all moments without this member? */

@@ -178,6 +178,8 @@ void sim_join(struct world *w)
     };
     recorder_init(&node->recorder);
     member_init(&node->member, &config);
+    node->blind = sim_mix(w->random + 2) % 6 == 0;
+    if (w->store_full && !node->blind) member_sees(&node->member, w->store_position);
     member_start(&node->member, w->now_us);
     /* Some load their data between shoal_join() and the first shoal_next(). */
     int64_t loads_us =
@@ -278,7 +280,7 @@ static void happen(struct world *w, const struct occurrence *o)
         break;
     case ON_COPIED: member_save_copied(&node->member); break;
     case ON_WRITTEN: {
-        bool fine = sim_below(w, 10) != 0 || !w->store_full;
+        bool fine = sim_below(w, 10) != 0 || !w->store_full || w->lonely;
         member_shard_written(&node->member, &o->saved, fine, 1, 1);
         break;
     }

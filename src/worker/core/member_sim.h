@@ -8,6 +8,8 @@
  *             joins in the same moment: then no moments may ever be lost.
  * Split       In others one node at a time is cut off from all for up to nine seconds, and nothing else
  *             happens: it may fall back, the others may never lose a step by it.
+ * Loading     A group that begins at a checkpoint reads it together; one node in six cannot read its part,
+ *             nor can anybody once the store has a newer one.
  * Looking     Whoever moves data looks for it after work of its own, after data that came, and when
  *             member_take_data_due() says so; never for another reason.
  * Properties  Final weights have the bits of the one-worker run. Every mean holds each slot exactly
@@ -82,7 +84,10 @@ struct node {
     bool alive, was;
     bool cut_off, was_cut_off;      /* now; since it was level with the others last */
     bool watching, unsure, flipped; /* as looked at last; a bit of its state was changed */
+    bool blind;                     /* cannot read its part of a checkpoint, though all of it */
     uint64_t reached;
+    struct wire_tag looked_turn; /* when its state was looked at last, and its place then */
+    uint64_t looked_position;
     struct member member;
     struct member_commit log[STEPS_MAX];
     float weights[WEIGHTS], initial[WEIGHTS], gradient[ELEMENTS];
@@ -132,6 +137,8 @@ struct world {
     bool told[64][NODES]; /* it told of the step, whether that came through or not */
     uint64_t stored;      /* all steps below are with the server for good */
     float loss[64], final[WEIGHTS], final_moment[MOMENTS][ELEMENTS];
+    float weights[STEPS_MAX][WEIGHTS]; /* of each position, in the run on one worker */
+    int16_t scale[STEPS_MAX][BLOCKS];
     double norm[64]; /* squared, of each step's mean gradient */
     uint64_t store_position;
     float store_weights[WEIGHTS], store_moment[MOMENTS][ELEMENTS];
@@ -139,7 +146,7 @@ struct world {
     int16_t store_scale[BLOCKS];
     uint32_t done_count, crashes, joins, leaves, glitches, damages, redone, stuck, left_out;
     uint32_t watched; /* states that came while the others computed */
-    uint32_t outvoted, flipped, founds;
+    uint32_t outvoted, flipped, founds, loads, load_failures;
     uint64_t left_at;
     const char *wrong;
 };
@@ -185,6 +192,7 @@ void sim_reference(struct world *w);  /* final bits and norms of the run on one 
 /* member_sim_check.c: what is wrong is said in w->wrong. */
 void sim_check_cover(struct world *w, const struct node *node);
 void sim_check_moments(struct world *w, const struct node *node);
+void sim_check_state(struct world *w, struct node *node); /* weights and scales of each position */
 void sim_watch_progress(struct world *w, struct node *node);
 void sim_lose_reports(struct world *w, uint32_t dying);
 uint64_t sim_first_not_stored(struct world *w); /* the server's answer */

@@ -9,6 +9,21 @@ void sim_check_cover(struct world *w, const struct node *node)
     if (memcmp(&norm, &w->norm[step], sizeof norm) != 0) w->wrong = "the norm's bits differ";
 }
 
+void sim_check_state(struct world *w, struct node *node)
+{
+    const struct member *m = &node->member;
+    uint64_t at = m->self.position;
+    if (w->flips || !m->parked || !m->self.has_state || m->committing || at >= w->steps) return;
+    if (at == node->looked_position && wire_tag_compare(&m->turn.tag, &node->looked_turn) == 0)
+        return;
+    node->looked_position = at;
+    node->looked_turn = m->turn.tag;
+    size_t bytes = w->sharded ? (ELEMENTS - 1) * sizeof(float) : sizeof node->weights;
+    if (memcmp(node->weights, w->weights[at], bytes) != 0 ||
+        memcmp(node->scale, w->scale[at], sizeof node->scale) != 0)
+        w->wrong = "the state of a position differs";
+}
+
 /* At the end each holder has the moments of the reference run. */
 static bool holds_block(const struct member *m, uint32_t block)
 {

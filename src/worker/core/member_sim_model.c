@@ -51,6 +51,8 @@ void sim_reference(struct world *w)
     for (uint32_t i = 0; i < ELEMENTS - 1; i++) n.weights[i] = (float)(i % 17) * 0.1f;
     for (uint32_t b = 0; b < BLOCKS; b++) n.scale[b] = QUANT_SCALE_UNSET;
     for (uint64_t step = 0; step < w->steps; step++) {
+        memcpy(w->weights[step], n.weights, sizeof n.weights);
+        memcpy(w->scale[step], n.scale, sizeof n.scale);
         quant_clear(&own);
         for (uint32_t slot = w->slots; slot-- > 0;) {
             (void)sim_compute(w, n.weights, step, slot, n.gradient);

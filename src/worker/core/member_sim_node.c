@@ -95,6 +95,7 @@ void sim_serve(struct world *w, uint32_t index)
     struct member *m = &node->member;
     if (!node->alive) return;
     sim_watch_progress(w, node);
+    sim_check_state(w, node);
     w->watched += node->watching && !m->watching && m->turn.kind == TURN_COMPUTE &&
                   m->self.position == m->turn.position;
     node->watching = m->watching;
@@ -166,21 +167,62 @@ void sim_hand_in(struct world *w, struct node *node)
     node->ready_from = from;
 }
 
+static void note_fallback(struct world *w, const struct node *node)
+{
+    if (!node->member.shards.fell_back) return;
+    w->fallbacks++;
+    if (!w->store_full) w->wrong = "fell back to nothing";
+    if (w->gentle && !node->was_cut_off)
+        w->wrong = "moments were lost with one crash and some leaves";
+}
+
 static void found(struct world *w, struct node *node)
 {
+    if (w->store_full && member_may_load_together(&node->member)) {
+        note_fallback(w, node);
+        member_found_together(&node->member, w->store_position);
+        return;
+    }
     w->founds++;
     if (w->store_full) {
         memcpy(node->weights, w->store_weights, sizeof node->weights);
         memcpy(node->scale, w->store_scale, sizeof node->scale);
         memcpy(node->moment, w->store_moment, sizeof node->moment);
     }
-    if (node->member.shards.fell_back) {
-        w->fallbacks++;
-        if (!w->store_full) w->wrong = "fell back to nothing";
-        if (w->gentle && !node->was_cut_off)
-            w->wrong = "moments were lost with one crash and some leaves";
-    }
+    note_fallback(w, node);
     member_founded(&node->member, w->store_full ? w->store_position : 0);
+}
+
+/* Bytes [first, end) of the stored state into the shadow; the moments that this node is to read. */
+static void load_part(struct world *w, struct node *node, uint64_t first, uint64_t end)
+{
+    const struct member *m = &node->member;
+    static uint8_t state[sizeof node->shadow];
+    memcpy(state, w->store_weights, sizeof w->store_weights);
+    memcpy(state + sizeof w->store_weights, w->store_scale, sizeof w->store_scale);
+    memcpy(node->shadow + first, state + first, end - first);
+    const struct shard_map *map = &m->shards.cut.held;
+    for (uint32_t b = 0; w->sharded && b < BLOCKS - 1; b++) {
+        if (map->owner[shard_unit_of(map->unit_count, BLOCKS, b)] != m->me) continue;
+        for (int i = 0; i < MOMENTS; i++)
+            memcpy(&node->moment[i][w->start[b]], &w->store_moment[i][w->start[b]],
+                   (w->start[b + 1] - w->start[b]) * sizeof(float));
+    }
+}
+
+static void load(struct world *w, struct node *node)
+{
+    struct member *m = &node->member;
+    uint64_t first, end;
+    bool ours = m->turn.kind == TURN_LOAD && wire_tag_compare(&m->turn.tag, &m->load.tag) == 0;
+    bool can = ours && !node->blind && w->store_position == m->turn.position;
+    if (can) {
+        member_load_part(m, &first, &end);
+        load_part(w, node, first, end);
+    }
+    w->loads += can;
+    w->load_failures += ours && !can;
+    member_loaded(m, can || !ours);
 }
 
 /* The copy may take a while; meanwhile the node computes, but no state may come over it. */
@@ -220,6 +262,7 @@ void sim_work(struct world *w, uint32_t index)
     struct member *m = &node->member;
     switch (node->doing) {
     case MEMBER_WANT_FOUND: found(w, node); break;
+    case MEMBER_WANT_LOAD: load(w, node); break;
     case MEMBER_WANT_COMPUTE: work_slot(w, node); break;
     case MEMBER_WANT_APPLY:
         if (m->exchange.begun) sim_check_cover(w, node);

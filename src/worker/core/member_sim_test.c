@@ -38,7 +38,7 @@ static void any_schedule_gives_the_same_bits(void **state)
     (void)state;
     uint64_t fallbacks = 0, crashes = 0, leaves = 0, glitches = 0, redone = 0, joins = 0,
              damages = 0;
-    uint64_t stuck = 0, left_out = 0, watched = 0;
+    uint64_t stuck = 0, left_out = 0, watched = 0, loads = 0, load_failures = 0;
     for (uint64_t seed = first_seed; seed < first_seed + seed_count; seed++) {
         const char *wrong = run(seed, seed % 10 == 0 && seed < SPLIT_SEEDS);
         if (wrong != NULL)
@@ -51,6 +51,7 @@ static void any_schedule_gives_the_same_bits(void **state)
             redone += w.redone;
         joins += w.joins;
         watched += w.watched;
+        loads += w.loads, load_failures += w.load_failures;
         fallbacks += w.fallbacks;
     }
     assert_true(seed_count < 10 || watched > 0);
@@ -58,12 +59,15 @@ static void any_schedule_gives_the_same_bits(void **state)
         "%llu schedules: %llu joins, %llu states sent while others computed, %llu crashes, %llu "
         "leaves, %llu broken links, %llu "
         "damaged messages, "
-        "%llu slots redone, %llu times back to a checkpoint, %llu programs stuck, in "
+        "%llu slots redone, %llu times back to a checkpoint, %llu parts of one read (%llu not), "
+        "%llu "
+        "programs stuck, in "
         "%llu schedules some were left out\n",
         (unsigned long long)seed_count, (unsigned long long)joins, (unsigned long long)watched,
         (unsigned long long)crashes, (unsigned long long)leaves, (unsigned long long)glitches,
         (unsigned long long)damages, (unsigned long long)redone, (unsigned long long)fallbacks,
-        (unsigned long long)stuck, (unsigned long long)left_out);
+        (unsigned long long)loads, (unsigned long long)load_failures, (unsigned long long)stuck,
+        (unsigned long long)left_out);
 }
 
 static void one_cut_off_costs_the_others_nothing(void **state)

@@ -1,8 +1,7 @@
 /* The state to those behind: who asks whom for which stripe of it, and what is then true of them. */
 #include "worker/core/member.h"
 
-/* The state is cut into a stripe for each source: its number and how many there are. */
-static uint32_t stripe_of(const struct wire_turn *turn, uint32_t index, uint32_t *ret_count)
+uint32_t member_stripe(const struct wire_turn *turn, uint32_t index, uint32_t *ret_count)
 {
     uint32_t stripe = 0;
     *ret_count = 0;
@@ -14,6 +13,16 @@ static uint32_t stripe_of(const struct wire_turn *turn, uint32_t index, uint32_t
     return stripe;
 }
 
+void member_drop_state(struct member *m)
+{
+    member_shard_forget(m);
+    m->self.has_state = m->self.unsure = 0;
+    m->self.position = 0;
+    m->self.weights_hash = 0;
+    m->mine = (struct slot_set){0};
+    member_void_sums(m);
+}
+
 bool member_may_receive(const struct member *m)
 {
     return m->parked && !m->committing && m->saves.copying == 0;
@@ -23,7 +32,7 @@ void member_ask_for_state(struct member *m)
 {
     uint32_t count;
     m->fetch_wanted = false;
-    (void)stripe_of(&m->turn, 0, &count);
+    (void)member_stripe(&m->turn, 0, &count);
     transfer_receive(&m->in, &m->config.state, count);
     for (uint32_t i = 0; i < m->turn.member_count; i++) {
         struct member_peer *source = member_find(m, m->turn.member[i]);
@@ -34,7 +43,7 @@ void member_ask_for_state(struct member *m)
 
 bool member_ask_again(struct member *m, uint32_t index)
 {
-    uint32_t count, stripe = stripe_of(&m->turn, index, &count);
+    uint32_t count, stripe = member_stripe(&m->turn, index, &count);
     return transfer_repeat(&m->in, &m->config.state, stripe, count);
 }
 
@@ -46,9 +55,11 @@ bool member_take_fetch(struct member *m, struct member_peer *peer, const uint8_t
     if (cursor.failed || cursor.at != cursor.end) return false;
     if (wire_tag_compare(&tag, &m->turn.tag) != 0) return true;
     uint32_t index = wire_turn_index(&m->turn, peer->id), stripes;
-    if (index == GROUP_NOBODY || m->turn.source[index] == GROUP_NOBODY) return false;
+    bool lacks = index != GROUP_NOBODY &&
+                 (m->turn.kind == TURN_LOAD || m->turn.source[index] != GROUP_NOBODY);
+    if (!lacks) return false;
     if (m->me == GROUP_NOBODY || m->turn.source[m->me] != GROUP_NOBODY) return false;
-    uint32_t stripe = stripe_of(&m->turn, m->me, &stripes);
+    uint32_t stripe = member_stripe(&m->turn, m->me, &stripes);
     transfer_send(&peer->out, &m->config.state, stripe, stripes);
     member_data_is_due(m, peer);
     member_repeat_log(m, 1); /* perhaps only we saw this step end, and the target outlives us */
@@ -61,12 +72,13 @@ bool member_take_state(struct member *m, const struct member_peer *peer, const s
     if (wire_tag_compare(tag, &m->turn.tag) != 0 || !m->in.active) return true;
     uint32_t from = wire_turn_index(&m->turn, peer->id), stripes;
     if (from == GROUP_NOBODY || m->turn.source[from] != GROUP_NOBODY) return false;
-    uint32_t stripe = stripe_of(&m->turn, from, &stripes);
+    uint32_t stripe = member_stripe(&m->turn, from, &stripes);
     switch (transfer_take(&m->in, stripe, &m->config.state, header, payload, count)) {
     case TRANSFER_BAD: return false;
     case TRANSFER_MORE: return true;
     case TRANSFER_DONE: break;
     }
+    if (m->turn.kind == TURN_LOAD) return true; /* moments may be missing: member_load_advance() */
     quant_check_scales(m->config.scale, m->config.layout->block_count);
     member_shard_forget(m);
     m->self.has_state = m->self.unsure = 1;

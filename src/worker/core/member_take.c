@@ -31,7 +31,7 @@ static bool take_turn(struct member *m, const struct member_peer *peer, const ui
     /* One place is enough: who really leads repeats its turn, and goes before the others. */
     if (peer->id == member_leader(m) || wire_tag_compare(&turn.tag, &m->offered.tag) > 0) {
         m->offered = turn;
-        if (turn.kind == TURN_RECUT || wire_turn_has_base(&turn)) m->shards.offered = cut;
+        if (wire_turn_cuts(&turn) || wire_turn_has_base(&turn)) m->shards.offered = cut;
     }
     return true;
 }

@@ -13,6 +13,7 @@
 static enum record_phase phase_of(const struct member *m)
 {
     bool here = m->turn.kind == TURN_COMPUTE && m->self.position == m->turn.position;
+    if (m->turn.kind == TURN_LOAD && m->me != GROUP_NOBODY) return RECORD_SYNC;
     if (m->exit != 0 || !m->self.has_state) return RECORD_OUTSIDE;
     if (!m->parked) {
         switch (m->work) {
@@ -22,6 +23,7 @@ static enum record_phase phase_of(const struct member *m)
         case MEMBER_WANT_SAVE: return RECORD_SAVE;
         case MEMBER_WANT_WAIT:
         case MEMBER_WANT_FOUND:
+        case MEMBER_WANT_LOAD:
         case MEMBER_WANT_EXIT_DONE:
         case MEMBER_WANT_EXIT_LEFT: return RECORD_OUTSIDE;
         }
@@ -166,7 +168,8 @@ void member_look(struct member *m)
     m->looked_us = m->now_us;
     if (m->left_out && m->left_out_moves != (uint32_t)m->config.recorder->sequence)
         m->left_out = false;
-    bool steps = m->turn.kind == TURN_COMPUTE || m->turn.kind == TURN_SYNC;
+    bool steps =
+        m->turn.kind == TURN_COMPUTE || m->turn.kind == TURN_SYNC || m->turn.kind == TURN_LOAD;
     bool judges = steps && m->exit == 0 && fill_input(m, &m->input, m->judged);
     if (!judges) {
         memset(&m->verdict, 0, sizeof m->verdict);

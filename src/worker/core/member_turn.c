@@ -80,6 +80,10 @@ void member_accept(struct member *m, const struct wire_turn *turn)
     m->mine = (struct slot_set){0};
     m->fetch_wanted = m->in.active = m->watching = false;
     m->outvoted = 0;
+    if (m->load.read) m->shards.release_due = true; /* what was read for others */
+    m->load.wanted = m->load.read = false;
+    if (turn->tag.leader != m->config.id)
+        m->self.founds = 0; /* another leads, with state or first */
     member_shard_accept(m);
     for (uint32_t i = 0; i < m->peer_count; i++) {
         m->peer[i].out.active = false;
@@ -95,6 +99,7 @@ void member_accept(struct member *m, const struct wire_turn *turn)
     case TURN_RECUT: member_shard_begin_recut(m); break;
     case TURN_SEAL: member_shard_begin_seal(m); break;
     case TURN_VOTE: member_vote_begin(m); break;
+    case TURN_LOAD: member_load_begin(m); break;
     case TURN_FINISH: /* late comers of a finished job have nothing to do either */
         if (m->me != GROUP_NOBODY || turn->position == m->config.steps)
             m->exit = m->self.has_state && m->self.position == m->config.steps

@@ -61,16 +61,6 @@ static bool find_majority(const struct member *m, uint64_t *ret_digest)
     return true;
 }
 
-/* Its state is not that of the others: it is to get it anew. */
-static void give_up_state(struct member *m)
-{
-    member_shard_forget(m);
-    m->self.has_state = 0;
-    m->self.position = 0;
-    m->mine = (struct slot_set){0};
-    member_void_sums(m);
-}
-
 void member_vote_advance(struct member *m)
 {
     uint64_t digest;
@@ -81,7 +71,7 @@ void member_vote_advance(struct member *m)
     for (uint32_t i = 0; i < m->turn.member_count; i++)
         if (!agree(member_status_of(m, m->turn.member[i])->digest, digest))
             m->outvoted |= UINT64_C(1) << i;
-    if (!agree(m->self.digest, digest)) give_up_state(m);
+    if (!agree(m->self.digest, digest)) member_drop_state(m); /* it gets it anew */
     member_tell_all(m);
 }
 

@@ -13,6 +13,7 @@ enum member_want member_want(const struct member *m)
 {
     if (m->exit != 0) return m->exit;
     if (m->founding) return MEMBER_WANT_FOUND;
+    if (m->load.wanted) return MEMBER_WANT_LOAD;
     if (m->saves.wanted && member_save_fits(m)) return MEMBER_WANT_SAVE;
     if (m->committing) return member_is_sharded(m) ? MEMBER_WANT_PLACE : MEMBER_WANT_APPLY;
     if (m->shards.applying && m->shards.range_first < m->shards.range_end) return MEMBER_WANT_APPLY;
@@ -41,6 +42,10 @@ void member_unpark(struct member *m)
     m->waits_for_data = false;
     m->work_step = member_step(m);
     m->work_attempt = m->last_compute.attempt;
+    if (want == MEMBER_WANT_LOAD) {
+        m->load.wanted = false;
+        m->load.tag = m->turn.tag;
+    }
     m->shards.range_is_out = want == MEMBER_WANT_APPLY && member_is_sharded(m);
     if (want != MEMBER_WANT_COMPUTE) return;
     for (m->slot = 0; !slot_set_has(&m->mine, m->slot) || slot_set_has(&m->done, m->slot);)
@@ -53,7 +58,7 @@ void member_founded(struct member *m, uint64_t position)
 {
     ASSERT(m->founding);
     ASSERT(position <= m->config.steps);
-    m->founding = false;
+    m->founding = m->load.alone = false;
     m->saves.position = position;
     m->saves.first_done = position > 0 || m->self.era > 0;
     m->saves.ordered_us = m->now_us;
@@ -278,7 +283,13 @@ bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_mes
     struct member_peer *peer = member_find(m, id);
     if (peer == NULL || !peer->connected || !peer->knows_status) return false;
     if (wire_tag_compare(&peer->status.turn, &m->turn.tag) != 0) return false;
-    if (peer->out.active && state_rests(m) && m->self.position == m->turn.position)
+    if (peer->out.active && m->turn.kind == TURN_LOAD && m->load.read) { /* read into the shadow */
+        struct transfer_segment shadow = {m->config.shadow, m->config.state.total_bytes};
+        struct transfer_state state = {&shadow, 1, shadow.count};
+        return transfer_next(&peer->out, &state, &m->turn.tag, ret_message);
+    }
+    if (peer->out.active && m->self.has_state && state_rests(m) &&
+        m->self.position == m->turn.position)
         return transfer_next(&peer->out, &m->config.state, &m->turn.tag, ret_message);
     if (m->me == GROUP_NOBODY) return false;
     for (uint32_t k = 0; k < m->turn.member_count; k++)

@@ -79,12 +79,19 @@ static uint64_t stripe_at(const struct transfer_state *state, uint32_t stripe,
     return (whole * stripe + (stripe < rest ? stripe : rest)) * STRIPE_ALIGN;
 }
 
+void transfer_stripe(const struct transfer_state *state, uint32_t stripe, uint32_t stripe_count,
+                     uint64_t *ret_first, uint64_t *ret_end)
+{
+    ASSERT(stripe < stripe_count);
+    *ret_first = stripe_at(state, stripe, stripe_count);
+    *ret_end = stripe_at(state, stripe + 1, stripe_count);
+}
+
 void transfer_send(struct transfer_out *out, const struct transfer_state *state, uint32_t stripe,
                    uint32_t stripe_count)
 {
-    ASSERT(stripe < stripe_count);
-    uint64_t first = stripe_at(state, stripe, stripe_count);
-    uint64_t end = stripe_at(state, stripe + 1, stripe_count);
+    uint64_t first, end;
+    transfer_stripe(state, stripe, stripe_count, &first, &end);
     *out = (struct transfer_out){.active = first < end, .offset = first, .end = end};
     hash_init(&out->hash);
 }
@@ -172,6 +179,23 @@ static void place(const struct transfer_state *state, const uint8_t *from)
     }
 }
 
+static enum transfer_result stripe_came(struct transfer_in *in, struct transfer_out *stripe,
+                                        const struct transfer_state *state)
+{
+    stripe->active = false;
+    if (--in->stripes_left > 0) return TRANSFER_MORE;
+    in->active = false;
+    place(state, in->shadow);
+    return TRANSFER_DONE;
+}
+
+enum transfer_result transfer_own(struct transfer_in *in, uint32_t stripe,
+                                  const struct transfer_state *state)
+{
+    if (!in->active || !in->stripe[stripe].active) return TRANSFER_MORE; /* of no bytes */
+    return stripe_came(in, &in->stripe[stripe], state);
+}
+
 enum transfer_result transfer_take(struct transfer_in *in, uint32_t stripe,
                                    const struct transfer_state *state, const uint8_t *header,
                                    const uint8_t *payload, size_t count)
@@ -190,9 +214,5 @@ enum transfer_result transfer_take(struct transfer_in *in, uint32_t stripe,
     of->offset += count;
     if (of->offset < of->end) return TRANSFER_MORE;
     if (hash_end(&of->hash) != hash) return TRANSFER_BAD;
-    of->active = false;
-    if (--in->stripes_left > 0) return TRANSFER_MORE;
-    in->active = false;
-    place(state, in->shadow);
-    return TRANSFER_DONE;
+    return stripe_came(in, of, state);
 }

@@ -46,7 +46,9 @@ struct transfer_in {
     uint8_t *shadow;                               /* total_bytes, the caller's */
 };
 
-/* Stripe `stripe` of `stripe_count`. */
+/* Bytes [first, end) of the state are stripe `stripe` of `stripe_count`. */
+void transfer_stripe(const struct transfer_state *state, uint32_t stripe, uint32_t stripe_count,
+                     uint64_t *ret_first, uint64_t *ret_end);
 void transfer_send(struct transfer_out *out, const struct transfer_state *state, uint32_t stripe,
                    uint32_t stripe_count);
 void transfer_receive(struct transfer_in *in, const struct transfer_state *state,
@@ -64,6 +66,9 @@ bool transfer_is_state(const uint8_t *header, struct wire_tag *ret_tag);
 uint64_t transfer_digest(const struct transfer_state *state); /* of all its bytes */
 
 enum transfer_result { TRANSFER_BAD = 1, TRANSFER_MORE, TRANSFER_DONE };
+/* This stripe is in the shadow already, read from elsewhere. */
+enum transfer_result transfer_own(struct transfer_in *in, uint32_t stripe,
+                                  const struct transfer_state *state);
 /* A message of the right tag, of this stripe. DONE: the state is in place. BAD: drop the peer. */
 enum transfer_result transfer_take(struct transfer_in *in, uint32_t stripe,
                                    const struct transfer_state *state, const uint8_t *header,

@@ -206,6 +206,8 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_tag(&cursor, &status->fell_base);
     wire_write_u64(&cursor, status->memory);
     wire_write_u64(&cursor, status->host);
+    wire_write_u64(&cursor, status->seen);
+    wire_write_u64(&cursor, status->founds);
     wire_write_tag(&cursor, &status->voted);
     wire_write_u64(&cursor, status->digest);
     wire_write_u64(&cursor, (uint64_t)status->beat_us);
@@ -239,6 +241,8 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.fell_base = wire_read_tag(&cursor);
     status.memory = wire_read_u64(&cursor);
     status.host = wire_read_u64(&cursor);
+    status.seen = wire_read_u64(&cursor);
+    status.founds = wire_read_u64(&cursor);
     status.voted = wire_read_tag(&cursor);
     status.digest = wire_read_u64(&cursor);
     uint64_t beat_us = wire_read_u64(&cursor);
@@ -301,7 +305,7 @@ size_t wire_put_turn(uint8_t *bytes, const struct wire_turn *turn, const struct 
     wire_write(&cursor, turn->source, turn->member_count);
     wire_write(&cursor, turn->zone, turn->member_count);
     wire_write(&cursor, turn->owner, turn->slot_count);
-    if (turn->kind == TURN_RECUT) {
+    if (wire_turn_cuts(turn)) {
         write_map(&cursor, &cut->held);
         write_map(&cursor, &cut->map);
     } else if (wire_turn_has_base(turn)) {
@@ -344,7 +348,7 @@ static bool turn_is_sound(const struct wire_turn *turn)
     for (uint32_t slot = 0; slot < turn->slot_count; slot++)
         if (turn->owner[slot] >= turn->member_count) return false;
     if (turn->kind == TURN_COMPUTE && !compute_is_sound(turn)) return false;
-    return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_VOTE && turn->save <= 1;
+    return turn->kind >= TURN_COMPUTE && turn->kind <= TURN_LOAD && turn->save <= 1;
 }
 
 static bool read_cut(struct wire_cursor *cursor, uint32_t member_count, struct wire_cut *ret_cut)
@@ -398,7 +402,7 @@ bool wire_get_turn(const uint8_t *bytes, size_t count, struct wire_turn *ret_tur
     memcpy(turn.zone, zone, turn.member_count);
     memcpy(turn.owner, owner, turn.slot_count);
     if (!turn_is_sound(&turn)) return false;
-    if (turn.kind == TURN_RECUT && !read_cut(&cursor, turn.member_count, ret_cut)) return false;
+    if (wire_turn_cuts(&turn) && !read_cut(&cursor, turn.member_count, ret_cut)) return false;
     if (wire_turn_has_base(&turn) && !read_base(&cursor, ret_cut)) return false;
     if (!ended_well(&cursor)) return false;
     *ret_turn = turn;

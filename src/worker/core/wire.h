@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 10,
+    WIRE_VERSION = 11,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -87,7 +87,10 @@ struct wire_status {
     uint64_t fell_at;              /* the position whose moments were lost then, and the cut that */
     struct wire_tag fell_base;     /* was in force: see member_plan.h */
     uint64_t memory, host;         /* of the worker: with the zone, what shares follow from */
-    struct wire_tag voted;         /* the last VOTE it has made a digest for */
+    uint64_t seen; /* newest checkpoint that it has read or written of, its step + 1; 0: none */
+    uint64_t
+        founds; /* it has no state and founds at this checkpoint, the step + 1 (member_load.c) */
+    struct wire_tag voted; /* the last VOTE it has made a digest for */
     uint64_t digest;
     int64_t beat_us; /* when the sender's newest beat was due, in its clock (liveness.h) */
 };
@@ -110,7 +113,8 @@ enum turn_kind {
     TURN_FINISH,
     TURN_RECUT,
     TURN_SEAL,
-    TURN_VOTE
+    TURN_VOTE,
+    TURN_LOAD
 };
 
 struct wire_turn {
@@ -120,16 +124,19 @@ struct wire_turn {
     uint8_t kind, save;
     uint64_t era, fell_at; /* as in the status */
     struct wire_tag fell_base;
-    struct wire_tag base;               /* the RECUT whose map holds, see member_shard.h */
+    struct wire_tag base;               /* the RECUT whose map holds, see member_shard.h; LOAD: its
+                                           own tag if moments are sharded */
     uint64_t member[GROUP_MEMBERS_MAX]; /* ids, ascending */
     /* SYNC, COMPUTE: GROUP_NOBODY: has the state; own index: keeps its own; else it is to get the
-     * state, a stripe from each that has it. In a COMPUTE it watches meanwhile, see member.h. */
+     * state, a stripe from each that has it. In a COMPUTE it watches meanwhile, see member.h.
+     * LOAD: GROUP_NOBODY: reads its stripe from the store. */
     uint8_t source[GROUP_MEMBERS_MAX];
     uint8_t owner[GROUP_SLOTS_MAX];  /* COMPUTE: member index per slot */
     uint8_t zone[GROUP_MEMBERS_MAX]; /* COMPUTE: first member of the same zone */
 };
 
-/* Goes with a RECUT: who holds what, and who is to; over the members of the turn. With a COMPUTE that
+/* Goes with a RECUT: who holds what, and who is to; over the members of the turn. With a LOAD of
+ * sharded moments: who reads what from the store, and who is to hold it. With a COMPUTE that
  * has watchers: what its base gives to whom, over the members that base was made for. */
 struct wire_cut {
     struct shard_map held, map;
@@ -151,6 +158,10 @@ static inline bool wire_turn_watches(const struct wire_turn *turn, uint32_t inde
     return turn->kind == TURN_COMPUTE && turn->source[index] != GROUP_NOBODY;
 }
 bool wire_turn_has_base(const struct wire_turn *turn); /* a COMPUTE that comes with a cut */
+static inline bool wire_turn_cuts(const struct wire_turn *turn) /* who holds, and who is to */
+{
+    return turn->kind == TURN_RECUT || (turn->kind == TURN_LOAD && turn->base.turn != 0);
+}
 
 struct wire_shard {
     struct wire_tag tag;

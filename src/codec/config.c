@@ -106,6 +106,7 @@ static void read_pool(const struct catalog *catalog, struct config *config, cons
     check_hardware(catalog, config, file, entry, hardware);
     read_use_cases(entry, yaml_list(map, "use_cases"));
     config_read_gates(map, GATE_OF_POOL, 0, &entry->gate);
+    config_read_buying(map, BUYING_OF_POOL, 0, &entry->buying);
     entry->price_threshold_ppm =
         (uint32_t)yaml_micros(map, "price_threshold", THRESHOLD_MIN_PPM, THRESHOLD_MAX_PPM, 0);
 }

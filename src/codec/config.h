@@ -35,6 +35,7 @@ struct config_pool {
     uint32_t use_case_count;
     char use_cases[CONFIG_USE_CASES_MAX][CONFIG_NAME_BYTES];
     struct pool_event gate; /* GATE_DEFINED without its index; kind 0 = none */
+    struct pool_event buying; /* BUYING_DEFINED without its index */
 };
 
 struct config_option {
@@ -66,6 +67,7 @@ struct config {
     struct pool_event classes[JOB_CLASS_END];        /* CLASS_DEFINED; seq and now_us are left 0 */
     struct pool_event matching;                      /* MATCHING_DEFINED, likewise */
     struct pool_event class_gates[JOB_CLASS_END];    /* GATE_DEFINED; kind 0 = none */
+    struct pool_event class_buying[JOB_CLASS_END];   /* BUYING_DEFINED */
     uint32_t quota_weight_milli[CATALOG_MODELS_MAX]; /* by model; 1000 if nothing else is said */
     uint64_t quota_cpus;                             /* models of the second kind of quota */
     struct pool_config pool;                         /* limits and timing; incarnation is left 0 */
@@ -89,6 +91,10 @@ void config_read_tenants(const struct catalog *catalog, struct config *config, y
 void config_read_gates(yaml_item *owner, uint32_t scope, uint32_t index,
                        struct pool_event *ret_event);
 void config_no_gate(uint32_t scope, uint32_t index, struct pool_event *ret_event);
+
+/* config_buying.c: `buying` of whatever `owner` is; without it, an event that says nothing. */
+void config_read_buying(yaml_item *owner, uint32_t scope, uint32_t index,
+                        struct pool_event *ret_event);
 
 /* config_classes.c: `classes`. */
 void config_read_classes(struct config *config, yaml_item *root);

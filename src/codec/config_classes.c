@@ -27,6 +27,7 @@ void config_read_classes(struct config *config, yaml_item *root)
         struct pool_event *event = &config->classes[i];
         pool_class_default(i, event);
         yaml_item *map = yaml_map(classes, name_job_class(i));
+        config_read_buying(map, BUYING_OF_CLASS, i, &config->class_buying[i]);
         if (map == NULL) continue;
         event->u.class_defined.reserved_ppm =
             (uint32_t)yaml_micros(map, "reserved", 0, 1000000, event->u.class_defined.reserved_ppm);

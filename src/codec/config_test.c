@@ -239,6 +239,28 @@ static void gates_of_classes_pools_and_accounts(void **state)
                    "them");
 }
 
+static void buying_of_classes_and_pools(void **state)
+{
+    (void)state;
+    expect_good("classes:\n"
+                "  P1: {buying: {policy: on-demand}}\n"
+                "pools:\n"
+                "  tier-1: {capabilities: [fp16], buying: {policy: uniform-progress}}\n"
+                "  tier-2: {capabilities: [fp16]}\n");
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        assert_int_equal(config.class_buying[i].kind, POOL_EVENT_BUYING_DEFINED);
+        assert_int_equal(config.class_buying[i].u.buying_defined.index, i);
+        assert_int_equal(config.class_buying[i].u.buying_defined.policy,
+                         i == 1 ? BUYING_ON_DEMAND : 0);
+    }
+    assert_int_equal(config.pools[0].buying.u.buying_defined.scope, BUYING_OF_POOL);
+    assert_int_equal(config.pools[0].buying.u.buying_defined.policy, BUYING_UNIFORM_PROGRESS);
+    assert_int_equal(config.pools[1].buying.u.buying_defined.policy, 0);
+    expect_mistake("classes:\n  P1: {buying: {policy: lucky}}\n",
+                   "shoal.yaml:2: capacity is bought by table, greedy, uniform-progress or "
+                   "on-demand, not \"lucky\"");
+}
+
 static void tiers_by_capability(void **state)
 {
     (void)state;
@@ -401,6 +423,7 @@ int main(void)
         cmocka_unit_test(paths_are_seen_from_the_folder_of_the_file),
         cmocka_unit_test(tiers_by_capability),
         cmocka_unit_test(gates_of_classes_pools_and_accounts),
+        cmocka_unit_test(buying_of_classes_and_pools),
         cmocka_unit_test(a_pool_becomes_an_event),
         cmocka_unit_test(no_allocation_failure_is_lost),
     };

@@ -340,6 +340,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
     read_market(spec, yaml_map(root, "market"));
     read_elastic(spec, root);
     job_work_read(catalog, spec, yaml_map(root, "work"));
+    job_deadline_read(spec, root);
     read_run(spec, root);
     bool good = yaml_finish(tree, ret_error);
     yaml_close(tree);

@@ -124,6 +124,18 @@ static void a_batch_job_needs_little(void **state)
 static const struct {
     const char *text, *sentence;
 } mistakes[] = {
+    {"{name: hi, kind: batch, deadline: soon, work: {time: 1h}, run: {command: [a]}}",
+     "job.yaml:1: \"soon\" is no deadline; write how long after its submission, like 26h, or when, "
+     "like 2027-03-01T08:00:00Z"},
+    {"{name: hi, kind: batch, deadline: 1971-01-01, work: {time: 1h}, run: {command: [a]}}",
+     "job.yaml:1: \"1971-01-01\" is no deadline; write how long after its submission, like 26h, or "
+     "when, like 2027-03-01T08:00:00Z"},
+    {"{name: hi, kind: batch, deadline: 0s, work: {time: 1h}, run: {command: [a]}}",
+     "job.yaml:1: \"0s\" is no deadline; write how long after its submission, like 26h, or when, "
+     "like 2027-03-01T08:00:00Z"},
+    {"{name: hi, kind: batch, deadline: 26h, run: {command: [a]}}",
+     "job.yaml:1: a deadline without a run time tells nobody when to hurry; give work: {time: 8h}, "
+     "or elastic: {work_per_slot: 2s}"},
     {RUN ELASTIC, "job.yaml:1: \"name\" is missing; add it"},
     {"name: a b\n" RUN ELASTIC, "job.yaml:1: \"a b\" is no name; use letters, digits and . _ / -"},
     {"name: a\n" ELASTIC, "job.yaml:1: \"run\" is missing; add it"},
@@ -378,6 +390,37 @@ static void work_and_its_rates_become_events_and_survive_the_text(void **state)
     assert_true(other.terms.u.terms_defined.terms.work_id != terms->work_id);
 }
 
+static void a_deadline_is_a_time_after_or_at(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t deadline_us, run_us;
+        uint32_t steps;
+    } cases[] = {
+        {"{name: hi, kind: batch, deadline: 26h, work: {time: 20h}, run: {command: [a]}}",
+         INT64_C(93600000000), INT64_C(72000000000), 0},
+        {"{name: hi, kind: batch, deadline: 2027-03-01T08:00:00Z, work: {time: 20h}, run: "
+         "{command: [a]}}",
+         INT64_C(1803888000000000), INT64_C(72000000000), 0},
+        {"{name: hi, deadline: 3h, needs: {devices: {min: 4}}, elastic: {slots: 8, steps: 900, "
+         "work_per_slot: 2s}, run: {command: [a]}}",
+         INT64_C(10800000000), INT64_C(3600000000), 900},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_good(cases[i].text);
+        for (int round = 0; round < 2; round++) {
+            assert_true(spec.terms.deadline_us == cases[i].deadline_us);
+            assert_true(spec.terms.run_us == cases[i].run_us);
+            assert_int_equal(spec.terms.steps_total, cases[i].steps);
+            char *text = job_spec_text(&catalog, &spec);
+            assert_non_null(text);
+            expect_good(text);
+            mem_free(text);
+        }
+    }
+}
+
 static void a_job_may_need_no_device(void **state)
 {
     (void)state;
@@ -493,6 +536,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_stable_and_blind_to_layout),
         cmocka_unit_test(shares_and_hosts_are_terms_and_survive_the_text),
         cmocka_unit_test(work_and_its_rates_become_events_and_survive_the_text),
+        cmocka_unit_test(a_deadline_is_a_time_after_or_at),
         cmocka_unit_test(a_job_may_need_no_device),
         cmocka_unit_test(a_job_may_ask_for_an_instance),
         cmocka_unit_test(a_job_becomes_an_event),

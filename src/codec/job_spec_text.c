@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "codec/job_spec.h"
 #include "codec/names.h"
+#include "core/limits.h"
 #include "core/assert.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -229,6 +230,17 @@ static void put_work(struct writer *w, const struct catalog *catalog, const stru
     close_with(w, "}");
 }
 
+/* A run time that follows from the steps follows again. */
+static void put_deadline(struct writer *w, const struct job_spec *spec)
+{
+    int64_t us = spec->terms.deadline_us;
+    if (us == 0) return;
+    if (us <= TERMS_US_MAX)
+        put_number(w, "deadline", "\"%" PRId64 "us\"", us);
+    else
+        put_number(w, "deadline", "\"%" PRId64 "\"", us / 1000000);
+}
+
 static void put_spec(struct writer *w, const struct catalog *catalog, const struct job_spec *spec)
 {
     open_at(w, NULL, "{");
@@ -245,6 +257,7 @@ static void put_spec(struct writer *w, const struct catalog *catalog, const stru
     put_market(w, spec);
     put_elastic(w, spec);
     put_work(w, catalog, spec);
+    put_deadline(w, spec);
     open_at(w, "run", "{");
     put_list(w, "command", &spec->command);
     open_at(w, "env", "{");

@@ -9,6 +9,8 @@
 #include "codec/job_spec.h"
 #include "codec/yaml.h"
 
+/* job_deadline.c: `deadline`, after all that tells how long the job runs. */
+void job_deadline_read(struct job_spec *spec, yaml_item *root);
 void job_work_read(const struct catalog *catalog, struct job_spec *spec, yaml_item *work);
 uint64_t job_work_id(const struct job_spec *spec); /* 0: the job has no `work` */
 /* RATE_TOLD for each declared rate; seq and now_us are left 0. Returns how many. */

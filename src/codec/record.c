@@ -205,9 +205,9 @@ static void walk_terms_defined(struct walk *walk, struct pool_event *e)
     walk_u8(walk, &t->gate);
     walk_u8(walk, &t->host_only);
     walk_u8(walk, &t->reserved_byte);
-    walk_u32(walk, &t->reserved_word);
+    walk_u32(walk, &t->steps_total);
     walk_u64(walk, &t->work_id);
-    walk_u64(walk, &t->reserved);
+    walk_i64(walk, &t->deadline_us);
 }
 
 static void walk_rate_told(struct walk *walk, struct pool_event *e)
@@ -257,6 +257,14 @@ static void walk_gate_defined(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.gate_defined.reserved);
 }
 
+static void walk_buying_defined(struct walk *walk, struct pool_event *e)
+{
+    walk_u32(walk, &e->u.buying_defined.scope);
+    walk_u32(walk, &e->u.buying_defined.index);
+    walk_u32(walk, &e->u.buying_defined.policy);
+    walk_u32(walk, &e->u.buying_defined.reserved);
+}
+
 /* false: no such kind */
 static bool walk_body(struct walk *walk, struct pool_event *e)
 {
@@ -282,6 +290,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_QUOTA_MODEL_DEFINED: walk_quota_model(walk, e); return true;
     case POOL_EVENT_CLASS_DEFINED: walk_class_defined(walk, e); return true;
     case POOL_EVENT_GATE_DEFINED: walk_gate_defined(walk, e); return true;
+    case POOL_EVENT_BUYING_DEFINED: walk_buying_defined(walk, e); return true;
     case POOL_EVENT_OFFERS_PRICED: walk_offers_priced(walk, e); return true;
     case POOL_EVENT_RATE_TOLD: walk_rate_told(walk, e); return true;
     case POOL_EVENT_MATCHING_DEFINED: walk_matching_defined(walk, e); return true;

@@ -77,6 +77,8 @@ json_t *job_view_json(const struct view_names *names, const struct job_view *vie
     json_set_u64(object, "step", view->step, &failed);
     json_set_u64(object, "ckpt_step", view->ckpt_step, &failed);
     json_set_i64(object, "submitted_us", view->submitted_us, &failed);
+    json_set_i64(object, "deadline_us", view->deadline_us, &failed);
+    json_set_i64(object, "work_left_us", view->work_left_us, &failed);
     json_set_i64(object, "started_us", view->started_us, &failed);
     json_set_i64(object, "ended_us", view->ended_us, &failed);
     json_set_i64(object, "usd_micros", view->usd_micros, &failed);

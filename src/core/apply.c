@@ -3,6 +3,7 @@
 #include "core/assert.h"
 #include "core/bill.h"
 #include "core/class.h"
+#include "core/deadline.h"
 #include "core/gate.h"
 #include "core/lease.h"
 #include "core/ledger.h"
@@ -239,6 +240,7 @@ static void worker_alive(pool *p, uint32_t lease, const struct pool_event *event
         j->failures = 0;
         rate_observe(p, l->job);
     }
+    deadline_stepped(p, l->job);
     if (l->state != LEASE_ACTIVE) return;
     l->ask_us = p->now_us + REFRESH_LEASES * p->config.agent_lease_us;
     lease_retime(p, lease);
@@ -330,6 +332,7 @@ static void checkpoint(pool *p, const struct pool_event *event)
     if (event->u.ckpt_durable.step <= j->ckpt_step) return;
     j->ckpt_step = event->u.ckpt_durable.step;
     j->ckpt_us = p->now_us;
+    deadline_saved(p, slot);
 }
 
 static void drain_asked(pool *p, const struct pool_event *event, struct pool_output *out)
@@ -413,6 +416,7 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_ACCOUNT_DEFINED: quota_define(p, event, out); return;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: quota_define_model(p, event); return;
     case POOL_EVENT_GATE_DEFINED: gate_define(p, event, out); return;
+    case POOL_EVENT_BUYING_DEFINED: buying_define(p, event, out); return;
     case POOL_EVENT_OFFERS_PRICED: offer_prices_told(p, event); return;
     case POOL_EVENT_RATE_TOLD: rate_told(p, event, out); return;
     case POOL_EVENT_MATCHING_DEFINED: match_define(p, event); return;

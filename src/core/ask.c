@@ -35,7 +35,7 @@ void ask_enter(pool *p, uint32_t shape)
     struct shape *s = &p->shapes[shape];
     s->ask = SLOT_NONE;
     s->rests = 0;
-    if (s->account == ACCOUNT_POOL) return;
+    if (s->account == ACCOUNT_POOL || s->only_job_id != 0) return;
     uint32_t slot = table_find(&p->ask_table, s->ask_hash);
     if (slot == SLOT_NONE) {
         slot = p->asks_free.head;

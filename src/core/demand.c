@@ -1,5 +1,6 @@
 /* What a job asks of the supply of a region: from its shape, its terms and what limits leave of it. */
 #include "core/class.h"
+#include "core/deadline.h"
 #include "core/gate.h"
 #include "core/part.h"
 #include "core/plan_buy.h"
@@ -27,6 +28,7 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .region = s->region,
                             .job = SLOT_NONE,
                             .only_offer = SLOT_NONE,
+                            .spot_offer = SLOT_NONE,
                             .order = ((uint64_t)s->job_class + 1) << 56, /* the youngest */
                             .budget_left_usd_micros = INT64_MAX,
                             .bought_left_usd_micros = INT64_MAX,
@@ -86,6 +88,7 @@ void demand_limit(const pool *p, struct demand *demand, uint32_t job)
     }
     if (!(demand->lifted & OBSTACLE_CLASS))
         demand->class_left_milli = class_left_milli(p, &p->shapes[p->jobs[job].shape]);
+    deadline_limit(p, demand, job);
     if (!p->accounts_defined) return;
     struct allowance left = quota_allowance(p, job);
     for (uint32_t kind = 0; kind < QUOTA_KINDS && !(demand->lifted & OBSTACLE_QUOTA); kind++)

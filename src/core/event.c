@@ -173,13 +173,26 @@ static const char *check_terms(const struct pool_event *event)
     if (t->affinity >= TOPOLOGY_END || t->spread >= TOPOLOGY_END)
         return "terms: unknown level of affinity";
     if (t->gate >= GATE_ABOVE_END) return "terms: unknown gate";
-    uint64_t reserved = t->reserved_byte | t->reserved_word | t->reserved;
-    return reserved != 0 ? "terms: reserved field is not 0" : NULL;
+    if (t->deadline_us < 0 || t->deadline_us > TIME_US_MAX)
+        return "terms: a deadline below 0 or after 2100";
+    if (t->deadline_us != 0 && t->run_us == 0)
+        return "terms: a deadline, and no run time to tell how much time is left";
+    return t->reserved_byte != 0 ? "terms: reserved field is not 0" : NULL;
 }
 
 static bool is_ncu(int64_t ncu_milli)
 {
     return ncu_milli >= -1 && ncu_milli <= QUOTA_MILLI_MAX;
+}
+
+static const char *check_buying(const struct pool_event *event)
+{
+    uint32_t scope = event->u.buying_defined.scope;
+    if (scope < BUYING_OF_CLASS || scope >= BUYING_SCOPE_END) return "buying: unknown scope";
+    if (scope == BUYING_OF_CLASS && event->u.buying_defined.index >= JOB_CLASS_END)
+        return "buying: unknown class, use P0 to P3";
+    if (event->u.buying_defined.policy >= BUYING_POLICY_END) return "buying: unknown policy";
+    return event->u.buying_defined.reserved != 0 ? "buying: reserved field is not 0" : NULL;
 }
 
 static const char *check_account(const struct pool_event *event)
@@ -286,6 +299,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_RATE_TOLD: return check_rate(event);
     case POOL_EVENT_MATCHING_DEFINED: return check_matching(event);
     case POOL_EVENT_GATE_DEFINED: return check_gate(event);
+    case POOL_EVENT_BUYING_DEFINED: return check_buying(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

@@ -51,6 +51,7 @@ enum pool_event_kind {
     POOL_EVENT_RATE_TOLD,           /* how fast a kind of work runs on a model (rate.h) */
     POOL_EVENT_MATCHING_DEFINED,    /* when running jobs are matched anew (plan_match.h) */
     POOL_EVENT_GATE_DEFINED, /* dollars of bought capacity of a class, pool or account (gate.h) */
+    POOL_EVENT_BUYING_DEFINED, /* how capacity is bought for a class or a pool (deadline.h) */
     POOL_EVENT_KIND_END,
 };
 
@@ -156,9 +157,11 @@ struct job_terms {
     uint8_t gate;      /* enum gate_above: what happens above a cost gate */
     uint8_t host_only; /* 1: no device, only processors and memory of a node */
     uint8_t reserved_byte;
-    uint32_t reserved_word;
+    uint32_t steps_total; /* after so many it is done; 0 = not known */
     uint64_t work_id; /* kind of work: jobs with the same share rates (rate.h); 0 = none */
-    uint64_t reserved;
+    /* When it has to end (deadline.h): up to TERMS_US_MAX, so long after its submission; above, at
+     * that time (no time since 1980 is as small). 0 = whenever. */
+    int64_t deadline_us;
 };
 static_assert(sizeof(struct job_terms) == 88, "terms have no padding");
 
@@ -167,6 +170,16 @@ enum { ACCOUNT_LEVELS = 4, QUOTA_KINDS = 2, QUOTA_PERIODS = 2 }; /* tenant, proj
 enum gate_scope { GATE_OF_CLASS = 1, GATE_OF_POOL, GATE_OF_ACCOUNT, GATE_SCOPE_END };
 enum gate_above { GATE_AS_DEFINED, GATE_WAITS, GATE_REFUSES, GATE_ABOVE_END }; /* terms.gate */
 #define GATE_NONE INT64_C(-1)
+
+enum buying_scope { BUYING_OF_CLASS = 1, BUYING_OF_POOL, BUYING_SCOPE_END };
+/* Where jobs with a deadline run while there is time for a loss (deadline.h). 0 = not said. */
+enum buying_policy {
+    BUYING_TABLE = 1, /* what is learned (spot_policy.h) */
+    BUYING_GREEDY,    /* spot whenever it is up, else wait */
+    BUYING_UNIFORM_PROGRESS, /* spot, else on demand while behind a steady pace */
+    BUYING_ON_DEMAND,
+    BUYING_POLICY_END
+};
 
 enum { PRICED_MAX = 6 };
 
@@ -301,6 +314,10 @@ struct pool_event {
             int64_t usd_micros_per_hour_max, usd_micros_per_job_max, usd_micros_per_month_max;
             uint32_t refuses, reserved; /* 1: what it keeps from starting is refused */
         } gate_defined;
+        struct {
+            uint32_t scope, index;     /* enum buying_scope; class or pool */
+            uint32_t policy, reserved; /* enum buying_policy */
+        } buying_defined;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

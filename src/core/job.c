@@ -53,6 +53,7 @@ uint32_t job_make(pool *p, const struct pool_event *event, struct pool_output *o
                       .match_market = SLOT_NONE,
                       .region_index = SLOT_NONE,
                       .pack_set = SLOT_NONE,
+                      .choice_offer = SLOT_NONE,
                       .tenant = event->u.job_submitted.tenant,
                       .project = event->u.job_submitted.project,
                       .team = event->u.job_submitted.team,

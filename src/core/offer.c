@@ -4,6 +4,7 @@
 #include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/risk.h"
+#include "core/spot_watch.h"
 #include "core/victims.h"
 
 static uint32_t find_region(const pool *p, uint32_t region)
@@ -200,6 +201,7 @@ static uint32_t make(pool *p, const struct pool_event *event)
     table_insert(&p->offer_table, o->offer_id, slot);
     packing_offer(p, slot);
     p->reach_changes++;
+    spot_watch_offer(p, slot);
     p->regions[region_index].model_mask |= UINT64_C(1) << o->model;
     p->regions[region_index].racked |= o->rack != 0;
     prices_add(p, market_of(p, region_index, o->model), slot);

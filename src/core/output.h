@@ -193,7 +193,24 @@ enum decision_kind {
     X(PLACE_TOO_SMALL, "needs #a devices in one =c, none can ever reach more than #b; ask for "    \
                        "fewer or for a wider `same`")                                              \
     X(PLACES_TOO_FEW, "needs #a devices, each in another =c, no region can ever reach more than "  \
-                      "#b; ask for fewer or for a narrower `spread`")
+                      "#b; ask for fewer or for a narrower `spread`")                               \
+    X(DEADLINE_TOO_SOON, "its deadline is in @a s, its run and one start take @b s; give it more " \
+                         "time or less work")                                                      \
+    X(DEADLINE_WAITS, "waits for spot: its work takes @a s, its deadline is in @b s; guaranteed "  \
+                      "capacity is taken in @c s at the latest")                                   \
+    X(DEADLINE_SPOT, "spot at $a/h: its work takes @b s, its deadline is in @c s, so there is "    \
+                     "time for a loss")                                                            \
+    X(DEADLINE_GUARANTEED, "guaranteed capacity at $a/h, cheaper than to wait for spot: its work " \
+                           "takes @b s, its deadline is in @c s")                                  \
+    X(DEADLINE_FORCED, "guaranteed capacity at $a/h: its work takes @b s, its deadline is in "     \
+                       "@c s, so there is no time for a loss")                                     \
+    X(DEADLINE_TO_SPOT, "leaves guaranteed capacity for spot[ at $a/h]: its work takes @b s, its " \
+                        "deadline is in @c s")                                                     \
+    X(DEADLINE_RESTS, "leaves guaranteed capacity and waits for spot: its work takes @b s, its "   \
+                      "deadline is in @c s")                                                       \
+    X(DEADLINE_UNSAVED, "leaves spot while it can: after a loss @a s of work would be left, and "  \
+                        "its deadline is in @c s")                                                 \
+    X(DEADLINE_MISSED, "its deadline has passed, @a s of work are left; it goes on")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

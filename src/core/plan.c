@@ -3,6 +3,7 @@
 #include "core/act.h"
 #include "core/ask.h"
 #include "core/assert.h"
+#include "core/deadline.h"
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/plan_buy.h"
@@ -118,6 +119,7 @@ static void start_gang(pool *p, uint32_t job, struct holding held, struct pool_o
                                         .a = held.up_count,
                                         .b = j->devices_min});
     j->state = JOB_RUNNING;
+    deadline_begun(p, job);
     j->claim_until_us = 0;
     if (j->started_us == 0) j->started_us = p->now_us;
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
@@ -132,14 +134,18 @@ static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
     if (plan_match_leaves(p, job, out)) return;
     struct holding held = job_holding(p, job);
     if (j->state == JOB_RUNNING && held.up_count == 0) { /* all gone: the gang forms anew */
+        deadline_lost(p, job);
         j->state = JOB_STARTING;
         j->short_since_us = p->now_us;
+        rate_settle(p, job);
+        deadline_decide(p, job, out);
         if (plan_leaves_region(p, job)) {
             plan_requeue(p, job, out);
             return;
         }
     }
     if (j->state == JOB_STARTING && held.up_count >= j->devices_min) start_gang(p, job, held, out);
+    deadline_decide(p, job, out);
     if (plan_shed(p, job, held, out)) { /* one node at a time: look again */
         job_touch(p, job);
         return;

@@ -3,6 +3,7 @@
  * stock, refusing or above the threshold today makes a job wait, not impossible. */
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/deadline.h"
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
@@ -146,6 +147,8 @@ struct verdict plan_judge(const pool *p, const struct shape *s, const struct job
     verdict.reason = REASON_GANG_TOO_LARGE;
     if (reach.usd_micros_per_hour < 0) return near_verdict(terms, verdict);
     verdict.reason = REASON_FITS;
+    struct verdict in_time = deadline_judge(p, &able, terms);
+    if (in_time.reason != REASON_FITS) return in_time;
     if (s->budget_usd_micros_per_hour == 0) return verdict;
     if (reach.usd_micros_per_hour <= s->budget_usd_micros_per_hour) return verdict;
     return (struct verdict){.reason = REASON_BUDGET_TOO_SMALL,
@@ -200,6 +203,7 @@ static void admit(pool *p, uint32_t job, const struct pool_event *event, struct 
                                         .b = verdict.numbers.b});
     j->state = JOB_QUEUED;
     j->shape = shape_enter(p, event);
+    j->deadline_us = deadline_of(terms_of(p, &p->shapes[j->shape]), p->now_us);
     packing_arrived(p, job);
     quota_enter(p, j->account);
     if (job_has_budget(p, j)) p->budget_job_count++;

@@ -27,6 +27,9 @@ void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret
         .capacity_mask = event->u.job_submitted.capacity_mask,
         .terms = terms_find(p, event->u.job_submitted.terms_id),
         .account = p->accounts_defined ? quota_find_of(p, event) : ACCOUNT_POOL};
+    const struct job_terms *terms = terms_of(p, ret_shape);
+    if (terms != NULL && terms->deadline_us != 0)
+        ret_shape->only_job_id = event->u.job_submitted.job_id;
     shape_judge(p, ret_shape);
 }
 
@@ -37,7 +40,8 @@ bool ask_is_same(const struct shape *a, const struct shape *b)
            a->vram_min_mib == b->vram_min_mib && a->devices_min == b->devices_min &&
            a->devices_max == b->devices_max && a->price_threshold_ppm == b->price_threshold_ppm &&
            a->region == b->region && a->job_class == b->job_class && a->kind == b->kind &&
-           a->capacity_mask == b->capacity_mask && a->terms == b->terms;
+           a->capacity_mask == b->capacity_mask && a->terms == b->terms &&
+           a->only_job_id == b->only_job_id;
 }
 
 static bool is_same(const struct shape *a, const struct shape *b)
@@ -54,6 +58,7 @@ static uint64_t hash_of(const struct shape *s)
     hash = table_hash(hash ^ ((uint64_t)s->vram_min_mib << 32 | s->price_threshold_ppm));
     hash = table_hash(
         hash ^ ((uint64_t)s->region << 32 | s->capacity_mask << 16 | s->kind << 8 | s->job_class));
+    if (s->only_job_id != 0) hash = table_hash(hash ^ s->only_job_id);
     return s->terms == TERMS_NONE ? hash : table_hash(hash ^ s->terms);
 }
 

@@ -3,6 +3,7 @@
 #include "core/ask.h"
 #include "core/assert.h"
 #include "core/class.h"
+#include "core/deadline.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
@@ -16,6 +17,7 @@
 #include "core/prices.h"
 #include "core/promise.h"
 #include "core/quota.h"
+#include "core/spot_watch.h"
 
 /* More NCU is better, then a lower price with its risk, then the region seen first. */
 static bool is_better(const struct mix *a, const struct mix *b)
@@ -120,16 +122,18 @@ static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, i
     uint32_t node = node_order(p, pick->offer, job);
     uint32_t lease = lease_make(p, job, node, pick->device_count, pick->paid_milli);
     p->leases[lease].fallback = fallback;
-    act_decision(p, out,
-                 (struct pool_decision){.kind = DECISION_BUY,
-                                        .reason = fallback ? REASON_FALLBACK : REASON_CHEAPEST,
-                                        .job_id = p->jobs[job].job_id,
-                                        .node_key = p->nodes[node].node_key,
-                                        .offer_id = o->offer_id,
-                                        .a = o->usd_micros_per_hour,
-                                        .b = budget_left == INT64_MAX ? 0 : budget_left,
-                                        .c = (int64_t)p->models[o->model].ncu_milli *
-                                             part_of_lease(&p->leases[lease]) / 1000});
+    struct pool_decision decision = {.reason = fallback ? REASON_FALLBACK : REASON_CHEAPEST,
+                                     .a = o->usd_micros_per_hour,
+                                     .b = budget_left == INT64_MAX ? 0 : budget_left,
+                                     .c = (int64_t)p->models[o->model].ncu_milli *
+                                          part_of_lease(&p->leases[lease]) / 1000};
+    if (p->jobs[job].deadline_us != 0 && p->jobs[job].choice != DEADLINE_ANY)
+        decision = deadline_purchase(p, job, pick->offer);
+    decision.kind = DECISION_BUY;
+    decision.job_id = p->jobs[job].job_id;
+    decision.node_key = p->nodes[node].node_key;
+    decision.offer_id = o->offer_id;
+    act_decision(p, out, decision);
 }
 
 /* Takes what a pick says, node by node; false: no room, the rest is for the next step. */
@@ -313,7 +317,7 @@ static void refuse_to_queue(pool *p, uint32_t job, const struct demand *demand,
 static bool is_plain(const pool *p, const struct shape *s, uint32_t job)
 {
     const struct job *j = &p->jobs[job];
-    return s->devices_min == 1 && j->region_index == SLOT_NONE && j->leases.count == 0;
+    return s->devices_min == 1 && s->only_job_id == 0 && j->region_index == SLOT_NONE && j->leases.count == 0;
 }
 
 bool plan_has_failed(const pool *p, const struct shape *s)
@@ -355,6 +359,11 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     const struct shape *s = &p->shapes[shape];
     uint32_t job = plan_match_first(p, s);
     ASSERT(job != SLOT_NONE);
+    deadline_decide(p, job, out);
+    if (p->jobs[job].deadline_us != 0) {
+        p->jobs[job].review_us = p->now_us + SPOT_TICK_US;
+        job_retime(p, job);
+    }
     if (has_failed(p, s, job)) {
         heap_set(&p->plans, plan_of_shape(p, shape), HEAP_KEY_NEVER);
         ask_rest(p, shape);

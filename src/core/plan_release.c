@@ -1,6 +1,7 @@
 /* Giving back: gangs that cannot be completed, and guaranteed capacity when spot is cheap again. */
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/deadline.h"
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/plan.h"
@@ -14,6 +15,7 @@ void plan_requeue(pool *p, uint32_t job, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
     MARK(out, JOB_REQUEUED);
+    if (j->state == JOB_RUNNING) deadline_lost(p, job);
     promise_drop(p, job);
     job_interest(p, job, false);
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
@@ -149,7 +151,9 @@ void plan_review(pool *p, uint32_t job, struct pool_output *out)
         return;
     }
     job_interest(p, job, held.device_count < j->devices_max || held.fallback_count > 0);
-    j->review_us = earlier(swap_back(p, job, held, out), budget_due_us(p, j));
+    int64_t moves_us = j->deadline_us != 0 ? deadline_review(p, job, held, out)
+                                           : swap_back(p, job, held, out);
+    j->review_us = earlier(moves_us, budget_due_us(p, j));
     if (j->state == JOB_STARTING && held.device_count < j->devices_min)
         j->review_us = j->short_since_us + p->config.boot_timeout_us;
     job_rearm_budget(p, job);

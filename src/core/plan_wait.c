@@ -5,6 +5,7 @@
  * none alone is enough, it is the first that keeps the job waiting even when all others are gone. */
 #include "core/act.h"
 #include "core/class.h"
+#include "core/deadline.h"
 #include "core/gate.h"
 #include "core/job.h"
 #include "core/lease.h"
@@ -299,6 +300,7 @@ static enum obstacle say(pool *p, struct lack l, struct pool_output *out)
 {
     uint32_t job = l.job;
     const struct job *j = &p->jobs[job];
+    if (deadline_waits(p, job, out)) return OBSTACLE_NONE;
     if (j->promise_until_us == 0 && promise_is_coming(p, &l.asked)) {
         plan_wait(p, job, REASON_WAIT_PREEMPTED,
                   (struct numbers){.a = j->promised_count, .b = p->config.drain_us}, out);

@@ -15,6 +15,7 @@
 #include "core/plan_pack.h"
 #include "core/prices.h"
 #include "core/quota.h"
+#include "core/spot_watch.h"
 #include <string.h>
 
 void pool_config_default(struct pool_config *ret_config)
@@ -122,6 +123,8 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     carve_table(c, &p->terms_table, limits->terms_max);
     p->node_slots = nodes;
     p->markets_end = regions * limits->models_max;
+    p->watch = carve(c, 1, sizeof *p->watch);
+    p->watch_tables = carve(c, spot_watch_plans(limits), spot_watch_table_bytes(limits));
     struct pack_limits packing = packing_limits(limits, p->markets_end);
     p->pack = carve(c, 1, pack_bytes(&packing));
     return c->bytes;
@@ -198,6 +201,7 @@ pool *pool_init(void *memory, size_t memory_bytes, const struct pool_config *con
     class_defaults(p);
     struct pack_limits packing = packing_limits(&config->limits, p->markets_end);
     p->pack = pack_init(p->pack, &packing);
+    spot_watch_init(p);
     return p;
 }
 
@@ -247,6 +251,7 @@ void pool_step(pool *p, const struct pool_event *event, struct pool_output *out)
     else if (event->now_us < p->now_us)
         MARK(out, CLOCK_WENT_BACK);
     quota_tick(p);
+    spot_watch_tick(p);
     apply_event(p, event, out);
     if (event->kind == POOL_EVENT_OFFERS_PRICED && event->u.offers_priced.more != 0) return;
     work(p, out);

@@ -206,7 +206,8 @@ static uint32_t speed_of(const pool *p, uint32_t job)
 void rate_settle(pool *p, uint32_t job)
 {
     struct job *j = &p->jobs[job];
-    if (!job_is_live(j) || terms_of(p, &p->shapes[j->shape])->work_id == 0) return;
+    if (!job_is_live(j)) return;
+    if (terms_of(p, &p->shapes[j->shape])->work_id == 0 && j->deadline_us == 0) return;
     j->attained_us = rate_attained_us(p, j);
     j->attained_at_us = p->now_us;
     j->speed = speed_of(p, job);

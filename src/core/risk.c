@@ -1,6 +1,7 @@
 #include "core/risk.h"
 #include "core/assert.h"
 #include "core/offer.h"
+#include "core/spot_watch.h"
 
 /* hazard(t) = LINDY / (t + QUIET_US), t since the last loss. */
 #define LINDY_PPM         INT64_C(600000)
@@ -63,6 +64,7 @@ int64_t risk_taken(pool *p, uint32_t offer)
     struct offer *o = &p->offers[offer];
     if (o->capacity != CAPACITY_SPOT) return 0;
     o->taken_us = p->now_us;
+    spot_watch_taken(p, offer);
     risk_weigh(p, offer);
     return p->config.refused_backoff_us;
 }
@@ -73,5 +75,7 @@ void risk_joined(pool *p, uint32_t offer, int64_t changeover_us)
     if (changeover_us > CHANGEOVER_US_MAX) changeover_us = CHANGEOVER_US_MAX;
     o->changeover_us =
         o->changeover_us == 0 ? changeover_us : (3 * o->changeover_us + changeover_us) / 4;
+    int64_t faded_us = o->slowest_us - o->slowest_us / 8;
+    o->slowest_us = changeover_us > faded_us ? changeover_us : faded_us;
     if (o->risk_ppm != 0) risk_weigh(p, offer);
 }

@@ -213,7 +213,7 @@ static void ill_formed_events_are_named(void **state)
           .u.terms_defined = {.terms_id = 1, .terms = {.run_us = -1}}},
          "time"},
         {{.kind = POOL_EVENT_TERMS_DEFINED,
-          .u.terms_defined = {.terms_id = 1, .terms = {.reserved = 1}}},
+          .u.terms_defined = {.terms_id = 1, .terms = {.reserved_byte = 1}}},
          "reserved"},
     };
     (void)state;

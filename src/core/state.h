@@ -53,6 +53,11 @@ struct gate {
     uint32_t refuses, reserved;
 };
 
+/* How capacity is bought for a class or a pool (deadline.h). */
+struct buying {
+    uint32_t policy, reserved; /* enum buying_policy; 0 = not said */
+};
+
 struct pool_rule {
     uint64_t capability_mask, hardware_mask;
     uint32_t vram_min_mib, price_threshold_ppm; /* price_threshold_ppm 0 = not defined */
@@ -96,6 +101,7 @@ struct offer {
     /* Risk (risk.h): when it last took a node, when that is weighed again (0 = not), and how long a
      * node takes from its order to its agent (0 = not known). */
     int64_t taken_us, weigh_us, changeover_us;
+    int64_t slowest_us; /* of late: of the slow starts the older count less; 0 = not known */
     /* Of usd_micros_per_hour: as told, and as it is billed when that is more (bill.h; 0 = it is not). */
     int64_t quoted_usd_micros_per_hour, billed_usd_micros_per_hour;
     struct meter meter; /* what a node held since the first sight would have cost, at metered_us */
@@ -245,6 +251,7 @@ struct shape {
     uint64_t ask_hash;      /* of what it asks for, whoever asks */
     uint32_t quota_waits;   /* sleeps until quota is freed */
     uint32_t first_waiting; /* job slot + 1, only inside wake_region() */
+    uint64_t only_job_id;   /* with a deadline each job is a shape: what it may take is its own */
     struct list queue;      /* queued jobs, oldest first */
     struct link shapes_link; /* of shapes_idle, _used or _resting */
     uint32_t ask, rests;     /* ask.h; SLOT_NONE = of none */
@@ -305,6 +312,15 @@ struct job {
     uint32_t pack_set, pack_milli; /* as what it is present in the packing; SLOT_NONE: not */
     struct list leases;
     struct link queue_link, interested_link, ended_link;
+    /* With a deadline (deadline.h; 0 = none): of what it has attained, what was lost and what its newest
+     * checkpoint holds; what was lost last, as long as workers that leave may still save it; since when
+     * it runs without a checkpoint, and the last such stretch. */
+    int64_t deadline_us, wasted_us, saved_us, unsaved_us, saved_from_us, save_gap_us;
+    /* Of a step; measured since it had attained so much, at that step (0 = begins anew). */
+    int64_t pace_us, pace_from_us;
+    uint64_t pace_step;
+    uint32_t choice, choice_offer; /* enum deadline_choice; SLOT_NONE = any */
+    uint32_t changeover_ticks, deadline_missed;
 };
 
 /* Jobs that are matched are in one of these, by class (plan_match.h). */
@@ -360,6 +376,9 @@ struct pool {
     int64_t pack_half_us; /* when half of its window has passed */
     struct pack *pack;
     struct gate class_gates[JOB_CLASS_END], pool_gates[POOLS_MAX];
+    struct buying class_buying[JOB_CLASS_END], pool_buying[POOLS_MAX];
+    struct spot_watch *watch;
+    void *watch_tables;
     struct heap timers, plans;
     struct heap match_order; /* while matching: candidates by weight */
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;

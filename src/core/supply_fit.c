@@ -12,6 +12,9 @@ static bool is_wanted(const struct supply *s, const struct offer *o)
 {
     if (!near_allows(&s->left.near, o)) return false;
     if (s->left.only_offer != SLOT_NONE && o != &s->p->offers[s->left.only_offer]) return false;
+    if (o->capacity == CAPACITY_SPOT && s->left.spot_offer != SLOT_NONE &&
+        o != &s->p->offers[s->left.spot_offer])
+        return false;
     return s->left.capacity_mask == 0 || (s->left.capacity_mask >> o->capacity & 1) != 0;
 }
 

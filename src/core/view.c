@@ -1,5 +1,6 @@
 #include "core/view.h"
 #include "core/assert.h"
+#include "core/deadline.h"
 #include "core/job.h"
 #include "core/ledger.h"
 #include "core/mig.h"
@@ -48,6 +49,9 @@ bool pool_job_at(const pool *p, uint32_t index, struct job_view *ret_view)
         .step = j->step,
         .ckpt_step = j->ckpt_step,
         .submitted_us = j->submitted_us,
+        .deadline_us = j->deadline_us,
+        .work_left_us =
+            j->deadline_us != 0 && job_is_live(j) ? deadline_work_left_us(p, index) : 0,
         .started_us = j->started_us,
         .ended_us = j->ended_us,
         .usd_micros = job_spent_usd_micros(p, index),

@@ -35,6 +35,7 @@ struct job_view {
     uint32_t tenant, project, team, experiment;
     uint64_t step, ckpt_step;
     int64_t submitted_us, started_us, ended_us;
+    int64_t deadline_us, work_left_us; /* 0 = it has no deadline */
     /* Spent to this moment: its ENTRY_JOB entries and what has run up since the newest; and what it
      * has committed per hour: all nodes it pays for, booting and leaving ones too. */
     int64_t usd_micros, usd_micros_per_hour;

@@ -1,26 +1,30 @@
 /* Every field of the state, named once (walk.h). */
 #include "core/walk.h"
+#include "core/deadline.h"
 #include "core/mig.h"
+#include "core/spot_watch.h"
 
 /* A struct that grows without its walk would be lost by a snapshot and missed by the digest. */
 static_assert(sizeof(struct model) == 24, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct offer) == 232, "walk the new field of offer");
+static_assert(sizeof(struct offer) == 240, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
-static_assert(sizeof(struct shape) == 184, "walk the new field of shape");
+static_assert(sizeof(struct shape) == 192, "walk the new field of shape");
 static_assert(sizeof(struct account) == 360, "walk the new field of account");
-static_assert(sizeof(struct job) == 448, "walk the new field of job");
+static_assert(sizeof(struct job) == 536, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
 static_assert(sizeof(struct work) == 16, "walk the new field of work");
 static_assert(sizeof(struct rate) == 32, "walk the new field of rate");
 static_assert(sizeof(struct history) == 32, "walk the new field of history");
 
 static_assert(sizeof(struct gate) == 64, "walk the new field of gate");
+static_assert(sizeof(struct buying) == 8, "walk the new field of buying");
+static_assert(offsetof(struct spot_plan, solved) == 40, "walk the new field of spot_plan");
 
 static void walk_gate(struct walk *w, struct gate *gate)
 {
@@ -153,6 +157,7 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_i64(w, &o->taken_us);
     walk_i64(w, &o->weigh_us);
     walk_i64(w, &o->changeover_us);
+    walk_i64(w, &o->slowest_us);
     walk_i64(w, &o->quoted_usd_micros_per_hour);
     walk_i64(w, &o->billed_usd_micros_per_hour);
     walk_meter(w, &o->meter);
@@ -296,6 +301,7 @@ static void walk_shape(struct walk *w, pool *p, struct shape *s)
     walk_index(w, &s->account, p->accounts_end);
     walk_u64(w, &s->ask_hash);
     walk_u32(w, &s->quota_waits);
+    walk_u64(w, &s->only_job_id);
     walk_list(w, &s->queue, p->jobs_end);
     walk_link(w, &s->shapes_link, p->shapes_end);
     walk_slot(w, &s->ask, p->asks_end);
@@ -323,9 +329,9 @@ static void walk_job_terms(struct walk *w, struct job_terms *t)
     walk_u8(w, &t->gate);
     walk_u8(w, &t->host_only);
     walk_u8(w, &t->reserved_byte);
-    walk_u32(w, &t->reserved_word);
+    walk_u32(w, &t->steps_total);
     walk_u64(w, &t->work_id);
-    walk_u64(w, &t->reserved);
+    walk_i64(w, &t->deadline_us);
 }
 
 static void walk_terms(struct walk *w, pool *p, struct terms *t)
@@ -351,6 +357,24 @@ static void walk_job_matching(struct walk *w, pool *p, struct job *j)
     bool nowhere = j->match_listed == MATCH_ASSIGNED && j->match_market == SLOT_NONE;
     if (j->match_listed >= MATCH_LIST_END || nowhere) w->bad = true;
     walk_link(w, &j->match_link, p->jobs_end);
+}
+
+static void walk_job_deadline(struct walk *w, pool *p, struct job *j)
+{
+    walk_i64(w, &j->deadline_us);
+    walk_i64(w, &j->wasted_us);
+    walk_i64(w, &j->saved_us);
+    walk_i64(w, &j->unsaved_us);
+    walk_i64(w, &j->saved_from_us);
+    walk_i64(w, &j->save_gap_us);
+    walk_i64(w, &j->pace_us);
+    walk_i64(w, &j->pace_from_us);
+    walk_u64(w, &j->pace_step);
+    walk_u32(w, &j->choice);
+    walk_slot(w, &j->choice_offer, p->offers_end);
+    walk_u32(w, &j->changeover_ticks);
+    walk_u32(w, &j->deadline_missed);
+    if (j->choice >= DEADLINE_CHOICE_END) w->bad = true;
 }
 
 static void walk_job(struct walk *w, pool *p, struct job *j)
@@ -410,6 +434,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->promise_late);
     walk_list(w, &j->promises, p->promises_end);
     walk_job_matching(w, p, j);
+    walk_job_deadline(w, p, j);
     walk_list(w, &j->leases, p->leases_end);
     walk_link(w, &j->queue_link, p->jobs_end);
     walk_link(w, &j->interested_link, p->jobs_end);
@@ -529,6 +554,44 @@ static void walk_plans(struct walk *w, pool *p)
     }
 }
 
+static void walk_plan_terms(struct walk *w, struct spot_plan *plan)
+{
+    walk_u32(w, &plan->terms.work);
+    walk_u32(w, &plan->terms.window);
+    walk_u32(w, &plan->terms.changeover);
+    walk_u32(w, &plan->terms.spot_price);
+    walk_u32(w, &plan->terms.on_demand_price);
+    walk_u32(w, &plan->terms.cells);
+    walk_u32(w, &plan->zones);
+}
+
+/* Tables are solved again at their first use. */
+static void walk_watch(struct walk *w, pool *p)
+{
+    struct spot_watch *watch = p->watch;
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) walk_u32(w, &p->class_buying[i].policy);
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
+        walk_u32(w, &p->pool_buying[i].policy);
+    walk_i64(w, &watch->next_us);
+    walk_u64(w, &watch->uses);
+    walk_end(w, &watch->zone_count, SPOT_ZONES_MAX);
+    walk_end(w, &watch->tick_count, SPOT_HISTORY);
+    walk_u32(w, &watch->taken);
+    for (uint32_t z = 0; z < watch->zone_count; z++) {
+        walk_index(w, &watch->offer[z], p->offers_end);
+        walk_u32(w, &watch->age[z]);
+    }
+    for (uint32_t t = 0; t < watch->tick_count; t++) walk_u32(w, &watch->history[t]);
+    for (uint32_t i = 0; i < watch->plan_count; i++) {
+        struct spot_plan *plan = &watch->plans[i];
+        walk_plan_terms(w, plan);
+        walk_end(w, &plan->learned_ticks, watch->tick_count);
+        walk_u64(w, &plan->used);
+        if (w->mode == WALK_READ && plan->zones != 0 &&
+            !spot_watch_fits(p, &plan->terms)) w->bad = true;
+    }
+}
+
 void walk_pool(struct walk *w, pool *p)
 {
     walk_head(w, p);
@@ -537,6 +600,7 @@ void walk_pool(struct walk *w, pool *p)
     walk_quotas(w, p);
     walk_works(w, p);
     walk_matching(w, p);
+    walk_watch(w, p);
     walk_i64(w, &p->pack_half_us);
     pack_walk(w, p->pack);
     for (uint32_t i = 0; i < p->offers_end; i++) walk_offer(w, p, &p->offers[i]);

@@ -196,12 +196,17 @@ static bool push_definitions(struct server *s, struct error *ret_error)
         config_pool_event(entry, id, &event);
         trouble = pump_push(s->pump, &event);
         if (trouble == NULL) trouble = push_gate(s, &entry->gate, GATE_OF_POOL, id);
+        event = entry->buying;
+        event.u.buying_defined.index = id;
+        if (trouble == NULL) trouble = pump_push(s->pump, &event);
     }
     for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
         trouble = pump_push(s->pump, &s->config->classes[i]);
     if (trouble == NULL) trouble = pump_push(s->pump, &s->config->matching);
     for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
         trouble = push_gate(s, &s->config->class_gates[i], GATE_OF_CLASS, i);
+    for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
+        trouble = pump_push(s->pump, &s->config->class_buying[i]);
     if (trouble == NULL) trouble = push_accounts(s);
     return trouble == NULL || error_set(ret_error, "%s: %s", s->config_file, trouble);
 }

@@ -142,6 +142,7 @@ static void plant_tree(struct exchange *x, uint32_t chunk)
         x->parent[chunk][i] = (uint8_t)parent;
         if (parent == x->me) x->chunk[chunk].children++;
         if (x->chunk[chunk].piece == x->chunk[chunk].piece_end) continue;
+        if (parent == x->me) x->senders |= one << i;
         if (parent == x->me) x->partners |= one << i;
         if (i == x->me && parent != GROUP_NOBODY) x->partners |= one << parent;
         /* With a map the owner tells everybody itself, and watchers in any case. */
@@ -164,7 +165,7 @@ void exchange_begin(struct exchange *x, const struct wire_tag *tag, uint32_t mem
     x->begun = true;
     x->ready = x->broken = false;
     x->corrupt = GROUP_NOBODY;
-    x->partners = 0;
+    x->partners = x->senders = 0;
     x->own_slots = (struct slot_set){0};
     memset(x->chunk, 0, sizeof x->chunk);
     memset(x->outs_sent, 0, sizeof x->outs_sent);
@@ -220,6 +221,11 @@ void exchange_ready(struct exchange *x, const struct slot_set *own_slots)
 bool exchange_owns(const struct exchange *x, uint32_t member)
 {
     return x->chunk[member].piece < x->chunk[member].piece_end;
+}
+
+bool exchange_takes_from(const struct exchange *x, uint32_t member)
+{
+    return (x->senders >> member & 1) != 0;
 }
 
 bool exchange_meets(const struct exchange *x, uint32_t member)

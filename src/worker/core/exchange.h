@@ -101,6 +101,7 @@ struct exchange {
     bool begun, ready, broken; /* ready: own slots are known */
     uint32_t corrupt;          /* whose message was damaged, or GROUP_NOBODY */
     uint64_t partners;         /* members that data goes to or comes from */
+    uint64_t senders;          /* those of them whose parts come here */
     struct slot_set own_slots;
     uint8_t parent[GROUP_MEMBERS_MAX][GROUP_MEMBERS_MAX]; /* [chunk][member], GROUP_NOBODY: root */
     struct exchange_chunk chunk[GROUP_MEMBERS_MAX];
@@ -153,6 +154,7 @@ bool exchange_awaits_part(const struct exchange *x, uint32_t from); /* one of it
 bool exchange_watches(const struct exchange *x, uint32_t member);
 /* Does data go to this member, or come from it? */
 bool exchange_meets(const struct exchange *x, uint32_t member);
+bool exchange_takes_from(const struct exchange *x, uint32_t member); /* its parts come here */
 /* Do the sums of own chunk hold each slot once? For tests; true where nothing is owned. */
 bool exchange_covers(const struct exchange *x);
 

@@ -16,20 +16,6 @@ struct member_peer *member_find(struct member *m, uint64_t id)
     return peer == NULL ? NULL : &m->peer[peer - m->peer];
 }
 
-static void tell_stale(struct member *m)
-{
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        struct member_peer *peer = &m->peer[i];
-        peer->status_due = peer->status_due || peer->told_self != m->self_changes;
-    }
-}
-
-void member_tell_all(struct member *m)
-{
-    m->self_changes++;
-    for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
-}
-
 void member_data_is_due(struct member *m, const struct member_peer *peer)
 {
     uint32_t index = (uint32_t)(peer - m->peer);
@@ -211,7 +197,7 @@ static void beat(struct member *m)
     for (uint32_t i = 0; i < m->peer_count; i++)
         m->peer[i].summary_due = m->config.recorder != NULL;
     for (uint32_t i = 0; i < m->peer_count; i++)
-        if (m->turn.tag.leader == m->config.id &&
+        if (m->turn.tag.leader == m->config.id && !member_hears_later(m) &&
             wire_tag_compare(&m->peer[i].status.turn, &m->turn.tag) < 0)
             m->peer[i].turn_due = true;
 }
@@ -225,6 +211,7 @@ void member_tick(struct member *m, int64_t now_us)
     m->now_us = now_us;
     beat(m);
     member_watch(m);
+    member_watch_orphan(m);
     member_look(m);
     member_fill_gap(m);
     member_settle(m);
@@ -297,9 +284,7 @@ void member_peer_down(struct member *m, uint64_t id)
     peer->live = live;
     peer->lost_in = m->turn.tag;
     if (live.called_silent && !given_up) member_tell_lost(m, peer);
-    bool led =
-        m->turn.tag.leader != m->config.id && member_status_of(m, m->turn.tag.leader) == NULL;
-    if (led) tell_stale(m); /* whoever leads next must know where all stand */
+    member_note_orphan(m);
     member_settle(m);
 }
 

@@ -164,6 +164,9 @@ struct member {
     struct wire_status self;     /* what this member tells about itself */
     uint64_t self_changes;       /* how often that has changed */
     uint64_t turn_max, generation_max;
+    bool is_step;      /* the turn in force is one, without sharded moments (member_news.c) */
+    int64_t taken_us;  /* when it was taken */
+    int64_t orphan_us; /* when its leader was lost; with self.orphan alone */
 
     struct wire_turn offered;      /* newest heard of, taken once its sender is seen to lead */
     struct wire_turn turn;         /* in force; tag 0: none yet */
@@ -326,7 +329,19 @@ const struct member_peer *member_peer_of(const struct member *m, uint64_t id);
 void member_repeat_log(struct member *m, uint64_t count);
 void member_fill_gap(struct member *m);
 void member_void_sums(struct member *m);
-void member_tell_all(struct member *m); /* the status has changed */
+/* member_news.c: the status has changed, and who is told of it at once. */
+void member_tell_all(struct member *m);
+void member_tell_taken(struct member *m); /* the turn in force */
+void member_tell_moved(struct member *m); /* one step on */
+void member_heard_data(struct member *m, struct member_peer *peer, const struct wire_tag *tag);
+/* What the turn in force says of a peer whose own word of it has not come yet. */
+void member_believe_turn(struct member *m, struct member_peer *peer);
+void member_believe_leader(struct member *m, const struct wire_status *taker);
+void member_note_orphan(struct member *m);       /* a peer was lost: was it the leader? */
+void member_watch_orphan(struct member *m);      /* each tick */
+bool member_hears_later(const struct member *m); /* who took the turn may tell later */
+/* The leader is gone, and not all have said yet where they stand. */
+bool member_waits_for_word(const struct member *m);
 /* member_tell.c: what each does, and who holds the group up. */
 struct record_summary member_summary(const struct member *m);
 bool member_take_summary(struct member *m, struct member_peer *peer, const uint8_t *bytes,

@@ -218,7 +218,7 @@ static bool turn_is_superseded(const struct member *m)
         const struct wire_status *status = member_status_of(m, m->turn.member[i]);
         if (status == NULL) continue;
         int order = wire_tag_compare(&status->turn, &m->turn.tag);
-        if (order > 0 || (order < 0 && !ours)) return true;
+        if (order > 0 || (order < 0 && !ours && !member_hears_later(m))) return true;
     }
     return false;
 }
@@ -400,6 +400,7 @@ static bool leads_now(const struct member *m, struct seen *ret_seen)
 {
     if (member_leader(m) != m->config.id || !m->self.has_state || !member_turn_is_over(m))
         return false;
+    if (member_waits_for_word(m)) return false;
     member_see(m, ret_seen);
     for (uint32_t i = 0; i < ret_seen->count; i++) ret_seen->out[i] = is_out(m, ret_seen->id[i]);
     return true;
@@ -432,6 +433,17 @@ static bool is_at_end(const struct member *m, const struct seen *seen, uint64_t 
     return position == m->config.steps || !stayers;
 }
 
+/* Most were one step short when somebody was lost: few would compute the step of all meanwhile. */
+static bool most_fell_short(const struct seen *seen)
+{
+    uint32_t level = 0, short_of = 0;
+    for (uint32_t i = 0; i < seen->count; i++) {
+        level += member_is_level(seen, i) && !seen->out[i];
+        short_of += is_behind(seen, i) && seen->status[i]->has_state;
+    }
+    return short_of > level;
+}
+
 /* A step in which those behind watch. Not where the first weights are dealt out, nor at a checkpoint,
  * of which all that are in the turn write a part, nor before the moments are where they belong. */
 static bool plan_watched(struct member *m, const struct seen *seen, struct wire_turn *turn,
@@ -439,6 +451,7 @@ static bool plan_watched(struct member *m, const struct seen *seen, struct wire_
 {
     struct wire_turn crew = *turn;
     if (turn->position == 0 || is_at_end(m, seen, turn->position)) return false;
+    if (most_fell_short(seen)) return false;
     if (wants_first_save(m, turn->position) || member_save_is_due(m, turn->position)) return false;
     crew.member_count = 0;
     choose_members(seen, false, &crew);

@@ -103,6 +103,26 @@ static void a_state_that_came_wrong_is_outvoted(void **state)
     assert_true(outvoted * 10 > flipped * 8);
 }
 
+/* Nobody takes itself for the leader because it has not heard from the others yet. */
+static void a_step_in_peace_takes_one_turn(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        uint64_t turns = 0;
+        sim_init(&w, seed);
+        w.sharded = w.gentle = w.noisy = w.sticky = false;
+        w.slots = 32, w.steps = 40, w.save_every = 0;
+        w.nodes_max = SMALL_NODES, w.alive_max = SMALL_ALIVE;
+        assert_null(sim_run(&w, true));
+        for (uint32_t i = 0; i < w.node_count; i++)
+            if (w.node[i].member.turn.tag.turn > turns) turns = w.node[i].member.turn.tag.turn;
+        if (turns > w.steps + 10) /* votes, the start, the end */
+            print_error("seed %llu: %llu turns\n", (unsigned long long)seed,
+                        (unsigned long long)turns);
+        assert_true(turns <= w.steps + 10);
+    }
+}
+
 static void a_leaver_with_the_only_copy_loses_nothing(void **state)
 {
     (void)state;
@@ -138,6 +158,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(schedules_that_went_wrong_once),
                                        cmocka_unit_test(one_cut_off_costs_the_others_nothing),
                                        cmocka_unit_test(a_state_that_came_wrong_is_outvoted),
+                                       cmocka_unit_test(a_step_in_peace_takes_one_turn),
                                        cmocka_unit_test(a_leaver_with_the_only_copy_loses_nothing),
                                        cmocka_unit_test(any_schedule_gives_the_same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

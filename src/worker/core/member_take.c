@@ -11,6 +11,8 @@ static bool take_status(struct member *m, struct member_peer *peer, const uint8_
     if (wire_tag_compare(&peer->status.turn, &status.turn) != 0) member_data_is_due(m, peer);
     peer->status = status;
     peer->knows_status = true;
+    member_believe_turn(m, peer);
+    member_believe_leader(m, &status);
     bool prompt = m->now_us - m->woke_us > MEMBER_TICK_US;
     liveness_beat(&peer->live, status.beat_us, peer->live.heard_us, prompt);
     if (status.turn.turn > m->turn_max) m->turn_max = status.turn.turn;
@@ -51,7 +53,7 @@ static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
     peer->asked = peer->given_up = false;
 }
 
-static bool take_data(struct member *m, const struct member_peer *peer, const uint8_t *header,
+static bool take_data(struct member *m, struct member_peer *peer, const uint8_t *header,
                       const uint8_t *payload, size_t count)
 {
     struct wire_tag tag;
@@ -66,6 +68,9 @@ static bool take_data(struct member *m, const struct member_peer *peer, const ui
     if (!member) return true;
     bool awaited = m->config.recorder != NULL && exchange_awaits_part(&m->exchange, from);
     if (!exchange_take(&m->exchange, from, header, payload, count)) return false;
+    struct wire_cursor cursor = wire_reader(header, EXCHANGE_HEADER_BYTES);
+    tag = wire_read_tag(&cursor); /* first, in each message of the exchange */
+    member_heard_data(m, peer, &tag);
     if (m->config.recorder == NULL) return true;
     recorder_bytes(m->config.recorder, m->now_us);
     if (awaited) recorder_part(m->config.recorder, from, count, m->now_us);

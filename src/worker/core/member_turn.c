@@ -109,8 +109,10 @@ void member_accept(struct member *m, const struct wire_turn *turn)
         break; /* nobody is left to fill a gap later: all tell what is not stored */
     }
     if (turn->save != 0) member_save_order(m, turn);
-    member_tell_all(m); /* data comes only from and to those known to have taken it */
-    for (uint32_t i = 0; i < m->peer_count; i++)
-        if (wire_tag_compare(&m->peer[i].status.turn, &turn->tag) == 0)
-            member_data_is_due(m, &m->peer[i]);
+    member_tell_taken(m);
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        member_believe_turn(m, peer);
+        if (wire_tag_compare(&peer->status.turn, &turn->tag) == 0) member_data_is_due(m, peer);
+    }
 }

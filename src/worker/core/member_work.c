@@ -122,18 +122,6 @@ void member_slot_done(struct member *m, bool added, uint32_t epoch, uint64_t too
     member_settle(m);
 }
 
-/* The leader waits for it; the others hear of it when they take the next turn, or with a beat. A
- * leader tells all, so that none takes itself for the one ahead. */
-static void tell_moved(struct member *m)
-{
-    m->self_changes++;
-    for (uint32_t i = 0; i < m->peer_count; i++) {
-        struct member_peer *peer = &m->peer[i];
-        bool now = m->turn.tag.leader == m->config.id || m->turn.tag.leader == peer->id;
-        peer->status_due = peer->status_due || now;
-    }
-}
-
 void member_applied(struct member *m)
 {
     ASSERT(m->committing);
@@ -148,7 +136,7 @@ void member_applied(struct member *m)
     member_void_sums(m);
     m->config.log[m->log_end++ % m->config.log_max] = m->commit;
     if (m->speaker != m->config.id) m->log_next = m->log_end;
-    tell_moved(m);
+    member_tell_moved(m);
     member_settle(m);
 }
 

@@ -186,7 +186,8 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
 {
     struct wire_cursor cursor = writer(bytes);
     wire_write_u32(&cursor, (uint32_t)status->has_state | (uint32_t)status->leaving << 1 |
-                                (uint32_t)status->unsure << 2 | (uint32_t)status->here << 3);
+                                (uint32_t)status->unsure << 2 | (uint32_t)status->here << 3 |
+                                (uint32_t)status->orphan << 4);
     wire_write_u32(&cursor, status->slot_us);
     wire_write_u64(&cursor, status->position);
     wire_write_u64(&cursor, status->generation);
@@ -221,7 +222,8 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     struct wire_status status = {.has_state = flags & 1,
                                  .leaving = flags >> 1 & 1,
                                  .unsure = flags >> 2 & 1,
-                                 .here = flags >> 3 & 1};
+                                 .here = flags >> 3 & 1,
+                                 .orphan = flags >> 4 & 1};
     status.slot_us = wire_read_u32(&cursor);
     status.position = wire_read_u64(&cursor);
     status.generation = wire_read_u64(&cursor);
@@ -246,7 +248,7 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.voted = wire_read_tag(&cursor);
     status.digest = wire_read_u64(&cursor);
     uint64_t beat_us = wire_read_u64(&cursor);
-    if (!ended_well(&cursor) || flags > 15 || beat_us > LIVENESS_DUE_US_MAX) return false;
+    if (!ended_well(&cursor) || flags > 31 || beat_us > LIVENESS_DUE_US_MAX) return false;
     status.beat_us = (int64_t)beat_us;
     *ret_status = status;
     return true;

@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 11,
+    WIRE_VERSION = 12,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -73,6 +73,7 @@ struct wire_status {
     uint8_t unsure; /* its state came from others, and was not voted on since (member_vote.c) */
     uint8_t
         here; /* its program has come to its first shoal_next(): it can be given work, or state */
+    uint8_t orphan;   /* who gave `turn` is lost to it (member_news.c) */
     uint32_t slot_us; /* smoothed, 0: unknown */
     uint64_t position, generation, weights_hash;
     uint64_t zone;            /* a number that differs where zones do */

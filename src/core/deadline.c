@@ -328,7 +328,7 @@ static void ages_of(const pool *p, const struct spot_plan *plan, uint32_t up,
                     uint32_t ret_age[SPOT_ZONES_MAX])
 {
     for (uint32_t i = 0; i < plan->zone_count; i++) {
-        uint32_t zone = plan->zone[i], age = p->watch->age[zone];
+        uint32_t zone = plan->zone[i], age = spot_watch_age(p, zone);
         ret_age[i] = (up >> zone & 1) == 0 ? 0 : age > 0 ? age : 1;
     }
 }

@@ -3,9 +3,10 @@
 #include "core/offer.h"
 #include "core/spot_watch.h"
 
-/* hazard(t) = LINDY / (t + QUIET_US), t since the last loss. */
+/* The prior of spot_life.h for what is not watched: hazard(t) = LINDY / (t + QUIET_US), t since the last
+ * loss. */
 #define LINDY_PPM         INT64_C(600000)
-#define QUIET_US          INT64_C(780000000)
+#define QUIET_US          (4 * SPOT_TICK_US)
 #define SHARE_PPM_MAX     INT64_C(500000) /* of a life at most: a surcharge of 100 % */
 #define SHARE_PPM_OVER    INT64_C(10000)  /* below this a loss is forgotten */
 #define HAZARD_PPM_MAX    INT64_C(1000000000)
@@ -21,9 +22,12 @@ static int64_t told_share_ppm(const struct offer *o, int64_t changeover_us)
 
 static int64_t seen_share_ppm(const pool *p, const struct offer *o, int64_t changeover_us)
 {
-    if (o->taken_us == 0) return 0;
     int64_t quiet_us = p->now_us - o->taken_us;
-    if (quiet_us < p->config.refused_backoff_us) return SHARE_PPM_MAX;
+    if (o->taken_us != 0 && quiet_us < p->config.refused_backoff_us) return SHARE_PPM_MAX;
+    uint32_t ppb;
+    if (spot_watch_hazard(p, (uint32_t)(o - p->offers), &ppb))
+        return (int64_t)ppb * (changeover_us / 1000) / SPOT_TICK_US; /* millionths: / 1000 twice */
+    if (o->taken_us == 0) return 0;
     return LINDY_PPM * changeover_us / (quiet_us + QUIET_US);
 }
 
@@ -49,7 +53,7 @@ void risk_weigh(pool *p, uint32_t offer)
     int64_t seen = seen_share_ppm(p, o, changeover_us);
     if (seen > share && seen > SHARE_PPM_OVER) {
         share = seen;
-        o->weigh_us = weigh_again_us(p, o);
+        o->weigh_us = o->taken_us == 0 ? 0 : weigh_again_us(p, o);
     } else {
         o->taken_us = o->weigh_us = 0;
     }

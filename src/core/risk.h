@@ -3,9 +3,11 @@
  * Role       A node that will be taken soon is dearer than its price says: of each life, the time
  *            until a replacement works is paid for nothing. The surcharge makes offers comparable:
  *            price per productive hour = price / (1 - hazard * changeover).
- * Hazard     What the provider tells, or what was seen: right after an offer took a node it takes
- *            the next one soon, too, and the longer it has been quiet the longer it stays so (a
- *            hazard of 0.6 / (time since + 13 minutes): the prior of spot_life.h). At first,
+ * Hazard     What the provider tells, or what was seen, whichever is more. Seen: of offers that are
+ *            watched (spot_watch.h), how often they were lost at the age they have now, little-known
+ *            ones leaning on the others, once any was lost; of the rest, 0.6 / (time since the last
+ *            loss + 13 minutes), the prior of spot_life.h. So right after an offer took a node it takes
+ *            the next one soon, too, and the longer it has been quiet the longer it stays so. At first,
  *            for as long as an offer that refused is left alone, it counts double.
  * Changeover From the order of a node to its agent joining, measured for each offer.
  * Where      unit_usd_micros, by which markets are ordered and offers compared, holds the surcharge;

@@ -118,6 +118,35 @@ static void a_notice_counts_as_a_loss_once(void **state)
     bench_close(&b);
 }
 
+/* A day in which one offer comes and goes every half hour and the other stays: each is known by its own
+ * life, and the one that stays is worth a tenth more, though neither ever took a node. */
+static void an_offer_is_known_by_how_long_it_has_lived(void **state)
+{
+    struct bench b;
+    (void)state;
+    static const struct test_offer flaps = {1, 1, H100, CAPACITY_SPOT, 1, 10, 20 * USD, 50 * USD};
+    static const struct test_offer stays = {2, 1, H100, CAPACITY_SPOT, 1, 10, 22 * USD, 50 * USD};
+    open_with(&b, (struct test_offer[]){flaps, stays}, 2);
+    for (uint32_t half_hour = 0; half_hour < 48; half_hour++) {
+        struct test_offer now = flaps;
+        now.stock = half_hour % 2 == 0 ? 10 : 0;
+        bench_offer(&b, now);
+        bench_advance(&b, 1800 * SECOND_US);
+    }
+    bench_offer(&b, flaps);
+    bench_advance(&b, 1600 * SECOND_US); /* as old as it gets */
+    bench_tick(&b);
+    risk_joined(b.p, 0, 720 * SECOND_US);
+    risk_joined(b.p, 1, 720 * SECOND_US);
+    risk_weigh(b.p, 0);
+    risk_weigh(b.p, 1);
+    assert_true(offer_of(&b, flaps.id)->risk_ppm > 120000);
+    assert_true(offer_of(&b, stays.id)->risk_ppm < 20000);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    assert_int_equal(bought_at(&b), stays.id);
+    bench_close(&b);
+}
+
 /* 0.5 losses an hour and a changeover of 12 minutes: a tenth of each life is lost. */
 static void told_hazards_and_measured_changeovers_weigh(void **state)
 {
@@ -158,6 +187,7 @@ int main(void)
         cmocka_unit_test(nothing_is_bought_at_any_price_to_avoid_an_offer),
         cmocka_unit_test(a_loss_is_forgotten_step_by_step),
         cmocka_unit_test(a_notice_counts_as_a_loss_once),
+        cmocka_unit_test(an_offer_is_known_by_how_long_it_has_lived),
         cmocka_unit_test(told_hazards_and_measured_changeovers_weigh),
         cmocka_unit_test(guaranteed_capacity_has_no_losses),
     };

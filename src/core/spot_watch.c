@@ -1,6 +1,7 @@
 #include "core/spot_watch.h"
 #include "core/assert.h"
 #include "core/offer.h"
+#include "core/risk.h"
 
 #define DAY_US INT64_C(86400000000)
 enum {
@@ -26,9 +27,10 @@ void spot_watch_init(pool *p)
     struct spot_watch *w = p->watch;
     w->next_us = 0;
     w->uses = 0;
-    w->zone_count = w->tick_count = w->taken = 0;
+    w->tick_count = w->taken = w->reserved = 0;
+    spot_life_clear(&w->life, 0);
     w->plan_count = spot_watch_plans(&p->config.limits);
-    for (uint32_t i = 0; i < SPOT_ZONES_MAX; i++) w->offer[i] = w->age[i] = 0;
+    for (uint32_t i = 0; i < SPOT_ZONES_MAX; i++) w->offer[i] = 0;
     for (uint32_t i = 0; i < SPOT_PLANS_MAX; i++) {
         w->plans[i].terms = (struct spot_terms){0};
         w->plans[i].zones = w->plans[i].learned_ticks = w->plans[i].solved = 0;
@@ -51,7 +53,7 @@ static uint32_t zones_up(const pool *p)
 {
     const struct spot_watch *w = p->watch;
     uint32_t up = 0;
-    for (uint32_t z = 0; z < w->zone_count; z++) {
+    for (uint32_t z = 0; z < w->life.zone_count; z++) {
         const struct offer *o = &p->offers[w->offer[z]];
         if (o->share_ppm > THRESHOLD_PPM_NONE || (w->taken >> z & 1) != 0) continue;
         if (offer_stock(p, o) > 0 || is_held(p, o)) up |= UINT32_C(1) << z;
@@ -74,34 +76,44 @@ static void enter(struct spot_watch *w, uint32_t up)
 {
     if (w->tick_count == SPOT_HISTORY) forget_half(w);
     w->history[w->tick_count++] = up;
-    for (uint32_t z = 0; z < w->zone_count; z++)
-        w->age[z] = up >> z & 1 ? w->age[z] + (w->age[z] < UINT32_MAX) : 0;
+    spot_life_see(&w->life, up);
     w->taken = 0;
+}
+
+/* What it is worth changes with its age, by buckets, and when it was lost. */
+static void weigh_again(pool *p, const uint8_t *buckets)
+{
+    const struct spot_watch *w = p->watch;
+    for (uint32_t z = 0; z < w->life.zone_count; z++)
+        if (spot_age_bucket(w->life.age[z]) != buckets[z]) risk_weigh(p, w->offer[z]);
 }
 
 void spot_watch_tick(pool *p)
 {
     struct spot_watch *w = p->watch;
-    if (w->zone_count == 0 || p->now_us < w->next_us) return;
+    if (w->life.zone_count == 0 || p->now_us < w->next_us) return;
     int64_t passed = (p->now_us - w->next_us) / SPOT_TICK_US + 1;
     w->next_us += passed * SPOT_TICK_US;
     if (passed > SPOT_HISTORY) passed = SPOT_HISTORY; /* older ones would be forgotten at once */
+    uint8_t buckets[SPOT_ZONES_MAX];
+    for (uint32_t z = 0; z < w->life.zone_count; z++)
+        buckets[z] = (uint8_t)spot_age_bucket(w->life.age[z]);
     enter(w, zones_up(p));
     for (uint32_t up = zones_up(p); passed > 1; passed--) enter(w, up);
+    weigh_again(p, buckets);
 }
 
 void spot_watch_offer(pool *p, uint32_t offer)
 {
     struct spot_watch *w = p->watch;
-    if (p->offers[offer].capacity != CAPACITY_SPOT || w->zone_count == SPOT_ZONES_MAX) return;
-    if (w->zone_count == 0) w->next_us = p->now_us + SPOT_TICK_US;
-    w->offer[w->zone_count] = offer;
-    w->age[w->zone_count++] = 0;
+    if (p->offers[offer].capacity != CAPACITY_SPOT || w->life.zone_count == SPOT_ZONES_MAX) return;
+    if (w->life.zone_count == 0) w->next_us = p->now_us + SPOT_TICK_US;
+    w->offer[w->life.zone_count++] = offer;
 }
 
 uint32_t spot_watch_zone(const pool *p, uint32_t offer)
 {
-    for (uint32_t z = 0; z < p->watch->zone_count; z++)
+    for (uint32_t z = 0; z < p->watch->life.zone_count; z++)
         if (p->watch->offer[z] == offer) return z;
     return SLOT_NONE;
 }
@@ -109,9 +121,23 @@ uint32_t spot_watch_zone(const pool *p, uint32_t offer)
 void spot_watch_taken(pool *p, uint32_t offer)
 {
     uint32_t zone = spot_watch_zone(p, offer);
-    if (zone == SLOT_NONE) return;
-    p->watch->taken |= UINT32_C(1) << zone;
-    p->watch->age[zone] = 0;
+    if (zone != SLOT_NONE) p->watch->taken |= UINT32_C(1) << zone;
+}
+
+uint32_t spot_watch_age(const pool *p, uint32_t zone)
+{
+    return p->watch->taken >> zone & 1 ? 0 : p->watch->life.age[zone];
+}
+
+bool spot_watch_hazard(const pool *p, uint32_t offer, uint32_t *ret_ppb)
+{
+    const struct spot_life *life = &p->watch->life;
+    uint32_t zone = spot_watch_zone(p, offer), lost = p->watch->taken != 0;
+    for (uint32_t z = 0; z < life->zone_count && lost == 0; z++)
+        for (uint32_t bucket = 0; bucket < SPOT_AGES; bucket++) lost |= life->lost[z][bucket];
+    if (zone == SLOT_NONE || lost == 0) return false;
+    *ret_ppb = spot_hazard_ppb(life, zone, spot_age_bucket(spot_watch_age(p, zone)));
+    return true;
 }
 
 uint32_t spot_watch_down(const pool *p, uint32_t zones)
@@ -142,12 +168,12 @@ static void solve(pool *p, struct spot_plan *plan)
 {
     struct spot_watch *w = p->watch;
     name_zones(plan);
-    spot_life_clear(&w->life, plan->zone_count);
+    spot_life_clear(&w->learning, plan->zone_count);
     for (uint32_t t = 0; t < plan->learned_ticks; t++) {
         w->compact[t] = squeeze(plan, w->history[t]);
-        spot_life_see(&w->life, w->compact[t]);
+        spot_life_see(&w->learning, w->compact[t]);
     }
-    spot_classify(&w->life, HORIZON_TICKS, &plan->classes);
+    spot_classify(&w->learning, HORIZON_TICKS, &plan->classes);
     spot_learn(&plan->classes, w->compact, plan->learned_ticks, spot_table_grain(&plan->terms),
                &w->scratch, &w->short_step);
     spot_learn(&plan->classes, w->compact, plan->learned_ticks, spot_table_lag(&plan->terms),

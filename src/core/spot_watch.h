@@ -42,14 +42,15 @@ struct spot_plan {
 struct spot_watch {
     int64_t next_us; /* of the next tick */
     uint64_t uses;
-    uint32_t zone_count, tick_count;
+    uint32_t tick_count;
     uint32_t taken; /* bit = zone: it took a node in this tick */
-    uint32_t plan_count;
-    uint32_t offer[SPOT_ZONES_MAX], age[SPOT_ZONES_MAX];
+    uint32_t plan_count, reserved;
+    uint32_t offer[SPOT_ZONES_MAX];
+    struct spot_life life; /* since the beginning, not only of the history */
     uint32_t history[SPOT_HISTORY];
     struct spot_plan plans[SPOT_PLANS_MAX];
     uint32_t compact[SPOT_HISTORY]; /* these while solving only */
-    struct spot_life life;
+    struct spot_life learning;
     struct spot_scratch scratch;
     struct spot_step short_step, long_step;
 };
@@ -61,6 +62,10 @@ void spot_watch_tick(pool *p); /* time has gone on, nothing has changed yet */
 void spot_watch_offer(pool *p, uint32_t offer);
 void spot_watch_taken(pool *p, uint32_t offer);
 uint32_t spot_watch_zone(const pool *p, uint32_t offer); /* SLOT_NONE: it is not watched */
+uint32_t spot_watch_age(const pool *p, uint32_t zone); /* 0: it took a node in this tick */
+/* Parts per 10^9 of losing it in the next tick, from how long it and the others have lived. False: none
+ * of them has ever been lost, or it is not watched. */
+bool spot_watch_hazard(const pool *p, uint32_t offer, uint32_t *ret_ppb);
 /* How many ticks no zone of the mask has been up, this one included. */
 uint32_t spot_watch_down(const pool *p, uint32_t zones);
 bool spot_watch_fits(const pool *p, const struct spot_terms *terms); /* there is room for its table */

@@ -574,12 +574,18 @@ static void walk_watch(struct walk *w, pool *p)
         walk_u32(w, &p->pool_buying[i].policy);
     walk_i64(w, &watch->next_us);
     walk_u64(w, &watch->uses);
-    walk_end(w, &watch->zone_count, SPOT_ZONES_MAX);
+    walk_end(w, &watch->life.zone_count, SPOT_ZONES_MAX);
+    walk_u32(w, &watch->life.ticks);
     walk_end(w, &watch->tick_count, SPOT_HISTORY);
     walk_u32(w, &watch->taken);
-    for (uint32_t z = 0; z < watch->zone_count; z++) {
+    for (uint32_t z = 0; z < watch->life.zone_count; z++) {
         walk_index(w, &watch->offer[z], p->offers_end);
-        walk_u32(w, &watch->age[z]);
+        walk_u32(w, &watch->life.age[z]);
+        for (uint32_t bucket = 0; bucket < SPOT_AGES; bucket++) {
+            walk_u32(w, &watch->life.seen[z][bucket]);
+            walk_u32(w, &watch->life.lost[z][bucket]);
+            if (watch->life.lost[z][bucket] > watch->life.seen[z][bucket]) w->bad = true;
+        }
     }
     for (uint32_t t = 0; t < watch->tick_count; t++) walk_u32(w, &watch->history[t]);
     for (uint32_t i = 0; i < watch->plan_count; i++) {

@@ -1,5 +1,6 @@
 #include "core/offer.h"
 #include "core/assert.h"
+#include "core/job.h"
 #include "core/node.h"
 #include "core/plan_pack.h"
 #include "core/prices.h"
@@ -343,6 +344,14 @@ void offer_prices_told(pool *p, const struct pool_event *event)
             price_told(p, slots[i], event->u.offers_priced.prices[i].usd_micros_per_hour);
 }
 
+/* Who works there may leave before it is taken. */
+static void touch_holders(pool *p, const struct offer *o)
+{
+    for (uint32_t n = o->nodes.head; n != SLOT_NONE; n = p->nodes[n].offer_link.next)
+        for (uint32_t l = p->nodes[n].leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
+            job_touch(p, p->leases[l].job);
+}
+
 void offer_change(pool *p, const struct pool_event *event, struct pool_output *out)
 {
     uint32_t slot = table_find(&p->offer_table, event->u.offer_changed.offer_id);
@@ -359,6 +368,7 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
     if (o->hazard_ppm != event->u.offer_changed.hazard_ppm) {
         o->hazard_ppm = event->u.offer_changed.hazard_ppm;
         risk_weigh(p, slot);
+        if (risk_is_told_high(o)) touch_holders(p, o);
     }
     o->host_cpu_milli = event->u.offer_changed.host_cpu_milli;
     o->host_memory_mib = event->u.offer_changed.host_memory_mib;

@@ -210,7 +210,9 @@ enum decision_kind {
                       "deadline is in @c s")                                                       \
     X(DEADLINE_UNSAVED, "leaves spot while it can: after a loss @a s of work would be left, and "  \
                         "its deadline is in @c s")                                                 \
-    X(DEADLINE_MISSED, "its deadline has passed, @a s of work are left; it goes on")
+    X(DEADLINE_MISSED, "its deadline has passed, @a s of work are left; it goes on")               \
+    X(HAZARD_TOLD, "its provider expects %c of its nodes lost in an hour: it leaves, spot "        \
+                   "elsewhere costs $a/h, here $b/h, for the same NCU")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

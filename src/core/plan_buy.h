@@ -51,6 +51,7 @@ struct demand {
     uint32_t region;           /* the only one allowed; 0 = any */
     uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
     uint32_t only_offer; /* nothing but this one; SLOT_NONE = any */
+    uint32_t probes;     /* it can do without: of an offer that refused, one node at a time */
     uint32_t spot_offer; /* no other spot; SLOT_NONE = any */
     uint64_t order; /* whose turn it is: promises to those before are not touched (promise.h) */
     int64_t run_us; /* how long it would hold the devices; 0 = not known */

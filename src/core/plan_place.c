@@ -255,6 +255,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (missing == 0 && p->now_us < j->quiet_until_us)
         demand.budget_left_usd_micros =
             budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
+    demand.probes = missing == 0;
     demand_limit(p, &demand, job);
     if (demand.single_node && held.device_count > 0) return true; /* nowhere but there */
     struct near asked = demand.near;

@@ -9,6 +9,7 @@
 #include "core/prices.h"
 #include "core/promise.h"
 #include "core/rate.h"
+#include "core/risk.h"
 
 /* Back into the queue with its age; the nodes go to others or home. */
 void plan_requeue(pool *p, uint32_t job, struct pool_output *out)
@@ -43,15 +44,28 @@ static bool is_hopeless(const pool *p, const struct job *j, struct holding held)
     return late;
 }
 
-/* The dearest node of guaranteed capacity taken for want of spot that has been held long enough;
- * SLOT_NONE if none yet, then ret_ready_us is when there will be one. */
+/* Guaranteed capacity taken for want of spot, or spot that its provider says it will soon take. */
+static bool wants_out(const pool *p, const struct lease *lease)
+{
+    return lease->fallback || risk_is_told_high(&p->offers[p->nodes[lease->node].offer]);
+}
+
+static bool has_one_that_wants_out(const pool *p, const struct job *j)
+{
+    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
+        if (wants_out(p, &p->leases[l])) return true;
+    return false;
+}
+
+/* The dearest node, with its risk, of those that want out and have been held long enough; SLOT_NONE if
+ * none yet, then ret_ready_us is when there will be one. */
 static uint32_t oldest_fallback(const pool *p, const struct job *j, int64_t *ret_ready_us)
 {
     uint32_t dearest = SLOT_NONE;
     *ret_ready_us = INT64_MAX;
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next) {
         const struct lease *lease = &p->leases[l];
-        if (!lease->fallback || lease->state != LEASE_ACTIVE) continue;
+        if (lease->state != LEASE_ACTIVE || !wants_out(p, lease)) continue;
         if (p->nodes[lease->node].leases.count > 1) continue; /* another job works there */
         int64_t ready_us = lease->since_us + SWAP_HOLD_US;
         if (ready_us > p->now_us) {
@@ -104,7 +118,7 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     const struct job *j = &p->jobs[job];
     const struct shape *s = &p->shapes[j->shape];
     int64_t ready_us = INT64_MAX;
-    if (held.fallback_count == 0 || j->state != JOB_RUNNING) return INT64_MAX;
+    if (j->state != JOB_RUNNING || !has_one_that_wants_out(p, j)) return INT64_MAX;
     uint32_t lease = oldest_fallback(p, j, &ready_us);
     if (lease == SLOT_NONE || held.up_count < held.device_count) return ready_us;
     uint32_t node = p->leases[lease].node;
@@ -119,10 +133,13 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     MARK(out, SWAP_TO_SPOT);
     /* No overflow: the unit price of spot is below the held one, whose product is the node's price.
      */
-    node_drain(p, node, REASON_CHEAPER_SPOT, p->now_us + p->config.drain_us,
-               (struct numbers){.a = paid_per_ncu(p, spot) * ncu_milli / 1000,
-                                .b = held_offer->usd_micros_per_hour},
-               out);
+    struct numbers numbers = {.a = paid_per_ncu(p, spot) * ncu_milli / 1000,
+                              .b = held_offer->usd_micros_per_hour,
+                              .c = held_offer->hazard_ppm};
+    bool risky = held_offer->capacity == CAPACITY_SPOT;
+    if (!risky) numbers.c = 0;
+    node_drain(p, node, risky ? REASON_HAZARD_TOLD : REASON_CHEAPER_SPOT,
+               p->now_us + p->config.drain_us, numbers, out);
     return p->now_us + SWAP_HOLD_US;
 }
 

@@ -9,6 +9,7 @@
 #define QUIET_US          (4 * SPOT_TICK_US)
 #define SHARE_PPM_MAX     INT64_C(500000) /* of a life at most: a surcharge of 100 % */
 #define SHARE_PPM_OVER    INT64_C(10000)  /* below this a loss is forgotten */
+#define TOLD_HIGH_PPM     INT64_C(100000)
 #define HAZARD_PPM_MAX    INT64_C(1000000000)
 #define CHANGEOVER_US     INT64_C(180000000) /* until one was measured */
 #define CHANGEOVER_US_MAX INT64_C(3600000000)
@@ -18,6 +19,13 @@ static int64_t told_share_ppm(const struct offer *o, int64_t changeover_us)
 {
     int64_t hazard_ppm = o->hazard_ppm < HAZARD_PPM_MAX ? o->hazard_ppm : HAZARD_PPM_MAX;
     return hazard_ppm * changeover_us / HOUR_US;
+}
+
+bool risk_is_told_high(const struct offer *o)
+{
+    if (o->capacity != CAPACITY_SPOT) return false;
+    return told_share_ppm(o, o->changeover_us == 0 ? CHANGEOVER_US : o->changeover_us) >=
+           TOLD_HIGH_PPM;
 }
 
 static int64_t seen_share_ppm(const pool *p, const struct offer *o, int64_t changeover_us)

@@ -23,6 +23,8 @@
 int64_t risk_taken(pool *p, uint32_t offer);
 void risk_joined(pool *p, uint32_t offer, int64_t changeover_us); /* order to agent */
 void risk_weigh(pool *p, uint32_t offer); /* anew: it was told or time has passed; reprices */
+/* By what its provider tells, a tenth of a node's life there is spent on its replacement. */
+bool risk_is_told_high(const struct offer *o);
 int64_t risk_weighed(const struct offer *o, int64_t usd_micros); /* with the surcharge */
 
 #endif

@@ -146,7 +146,11 @@ enum { STOCK_PLENTY = 1000000 };
 uint32_t supply_stock(const struct supply *s, const struct offer *o)
 {
     if (s->left.lifted & OBSTACLE_STOCK) return STOCK_PLENTY;
-    return s->left.ever ? o->reach_count : offer_stock(s->p, o);
+    if (s->left.ever) return o->reach_count;
+    uint32_t stock = offer_stock(s->p, o);
+    if (!s->left.probes || o->refused_count == 0) return stock;
+    bool asked = o->nodes.tail != SLOT_NONE && s->p->nodes[o->nodes.tail].state == NODE_ORDERED;
+    return asked ? 0 : smaller(stock, 1); /* until it answers, nobody knows */
 }
 
 bool supply_keeps_out(const struct supply *s, const struct offer *o)

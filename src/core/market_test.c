@@ -1,0 +1,206 @@
+/* The market moves, and jobs that run move with it: no more than it is worth. The rows of the table Churn
+ * in docs/scheduling.md that are about buying are proven here. */
+#include "core/testing.h"
+
+enum { GPU };
+#define MINUTE_US INT64_C(60000000)
+
+static const struct test_offer cheap = {1, 1, GPU, CAPACITY_SPOT, 1, 3, 1 * USD, 4 * USD};
+static const struct test_offer dearer = {2, 1, GPU, CAPACITY_SPOT, 1, 2, 3 * USD / 2, 4 * USD};
+static const struct test_offer reserved = {3, 1, GPU, CAPACITY_RESERVED, 1, 8, 3 * USD, 4 * USD};
+static const struct test_offer on_demand = {4, 1, GPU, CAPACITY_ON_DEMAND, 1, 8, 4 * USD, 4 * USD};
+
+static void open_with(struct bench *b, const struct test_offer *offers, uint32_t count)
+{
+    bench_open(b, NULL);
+    bench_model(b, GPU, 1000, 80, 1);
+    for (uint32_t i = 0; i < count; i++) bench_offer(b, offers[i]);
+}
+
+static void tell(struct bench *b, struct test_offer offer, int64_t price, uint32_t stock,
+                 uint32_t hazard_ppm)
+{
+    bench_step(b, (struct pool_event){
+                      .kind = POOL_EVENT_OFFER_CHANGED,
+                      .u.offer_changed = {.offer_id = offer.id,
+                                          .usd_micros_per_hour = price,
+                                          .on_demand_usd_micros_per_hour = offer.on_demand,
+                                          .provider = 1,
+                                          .region = offer.region,
+                                          .zone = 1,
+                                          .model = offer.model,
+                                          .capacity = offer.capacity,
+                                          .device_count = offer.devices,
+                                          .stock_count = stock,
+                                          .hazard_ppm = hazard_ppm}});
+}
+
+static uint32_t held_at(const struct bench *b, uint64_t offer_id)
+{
+    struct node_view node;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < pool_nodes_end(b->p); i++)
+        count += pool_node_at(b->p, i, &node) && node.offer_id == offer_id &&
+                 node.state <= NODE_READY;
+    return count;
+}
+
+static uint32_t orders(const struct bench *b)
+{
+    return bench_count(b, POOL_COMMAND_ENSURE_NODE);
+}
+
+/* Counts per offer, not one mode for the job: all there is of the cheapest, then of the next. */
+static void an_elastic_job_takes_of_several_offers_at_once(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){on_demand, dearer, cheap}, 3);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 6});
+    assert_int_equal(held_at(&b, cheap.id), 3);
+    assert_int_equal(held_at(&b, dearer.id), 2);
+    assert_int_equal(held_at(&b, on_demand.id), 1);
+    bench_close(&b);
+}
+
+static void spot_above_on_demand_fails_over_to_reserved_and_returns(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){on_demand, reserved, cheap}, 3);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    bench_raise(&b);
+    tell(&b, cheap, 5 * USD, 3, 0);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 1);
+    assert_int_equal(held_at(&b, reserved.id), 1); /* before the loss, not after it */
+    bench_raise(&b);
+    bench_live(&b, 5 * MINUTE_US);
+    assert_int_equal(held_at(&b, cheap.id), 0);
+    tell(&b, cheap, 1 * USD, 3, 0);
+    bench_live(&b, 2 * MINUTE_US);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_CHEAPER_SPOT], 1);
+    assert_int_equal(held_at(&b, cheap.id), 1);
+    assert_int_equal(b.said[DECISION_BUY][REASON_FALLBACK], 1);
+    bench_close(&b);
+}
+
+/* Six hours of a price that crosses the threshold every other minute, and four nodes: every command that
+ * has to do with nodes and workers, less than four for each node-hour. */
+static void a_price_that_wavers_costs_few_commands(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer many = cheap;
+    many.stock = 8;
+    open_with(&b, (struct test_offer[]){on_demand, many}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 4, .max = 4, .threshold_ppm = 500000});
+    bench_raise(&b);
+    bench_live(&b, MINUTE_US);
+    uint32_t before = b.said[DECISION_BUY][REASON_FALLBACK] + b.said[DECISION_BUY][REASON_CHEAPEST];
+    for (uint32_t minute = 0; minute < 360; minute++) {
+        int64_t price = minute % 2 == 0 ? 21 * USD / 10 : 19 * USD / 10;
+        tell(&b, many, price, 8, 0);
+        bench_raise(&b);
+        bench_live(&b, MINUTE_US);
+    }
+    uint32_t after = b.said[DECISION_BUY][REASON_FALLBACK] + b.said[DECISION_BUY][REASON_CHEAPEST];
+    assert_int_equal(held_at(&b, many.id) + held_at(&b, on_demand.id), 4);
+    assert_true(after - before >= 4); /* it moved once */
+    assert_true(after - before <= 6 * 4); /* at most once an hour for each node */
+    bench_close(&b);
+}
+
+/* The same when it falls far enough each time that going back is worth it: a node is held for a minute at
+ * least, so an hour sees at most sixty moves, however fast the price moves. */
+static void a_price_that_swings_is_followed_at_most_once_a_minute(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){on_demand, cheap}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .threshold_ppm = 500000});
+    bench_raise(&b);
+    uint32_t moves = 0;
+    for (uint32_t swing = 0; swing < 720; swing++) { /* an hour, every five seconds */
+        tell(&b, cheap, swing % 2 == 0 ? 3 * USD : 1 * USD, 3, 0);
+        moves += orders(&b);
+        bench_raise(&b);
+        bench_live(&b, 5 * SECOND_US);
+        moves += orders(&b);
+    }
+    assert_true(b.said[DECISION_BUY][REASON_FALLBACK] <= 60);
+    assert_true(b.said[DECISION_DRAIN][REASON_CHEAPER_SPOT] <= 60);
+    assert_true(b.said[DECISION_BUY][REASON_FALLBACK] > 0);
+    bench_close(&b);
+}
+
+/* A provider that says it will take many of its nodes is left before it does, one node at a time. */
+static void spot_said_to_be_taken_soon_is_left_before(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){cheap, dearer}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 2});
+    bench_raise(&b);
+    bench_live(&b, 2 * MINUTE_US);
+    assert_int_equal(held_at(&b, cheap.id), 2);
+    tell(&b, cheap, cheap.price, 3, 15000000); /* fifteen an hour: one every four minutes */
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_HAZARD_TOLD], 1);
+    assert_int_equal(held_at(&b, cheap.id), 1);
+    assert_int_equal(held_at(&b, dearer.id), 1); /* its place is taken before it goes */
+    bench_raise(&b);
+    bench_live(&b, 5 * MINUTE_US);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_HAZARD_TOLD], 2);
+    assert_int_equal(held_at(&b, dearer.id), 2);
+    bench_raise(&b);
+    bench_live(&b, 60 * MINUTE_US);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_HAZARD_TOLD], 2); /* and stays away */
+    bench_close(&b);
+}
+
+/* Nobody knows whether an offer that refused has capacity again: who can do without asks for one. */
+static void an_offer_that_refused_is_asked_for_one_node_first(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer wide = cheap;
+    wide.stock = 20;
+    open_with(&b, (struct test_offer[]){wide, on_demand}, 2);
+    bench_submit(&b, (struct test_job){
+                         .id = 1, .min = 1, .max = 12, .capacity_mask = 1 << CAPACITY_SPOT});
+    uint64_t keys[16] = {0};
+    uint32_t count = orders(&b);
+    assert_int_equal(count, 12);
+    for (uint32_t i = 0; i < count; i++)
+        keys[i] = bench_command(&b, POOL_COMMAND_ENSURE_NODE, i)->node_key;
+    bench_node(&b, keys[0], NODE_PHASE_UP);
+    bench_agent(&b, keys[0]);
+    for (uint32_t i = 1; i < count; i++)
+        bench_node_full(&b, keys[i], NODE_PHASE_REFUSED, NODE_REASON_STOCKOUT, 0,
+                        TEST_NEVER_BILLED);
+    for (uint32_t second = 0; second < 120 && held_at(&b, wide.id) == 1; second++) {
+        bench_agent(&b, keys[0]);
+        bench_advance(&b, SECOND_US);
+    }
+    uint64_t probe;
+    assert_int_equal(held_at(&b, wide.id), 2);
+    assert_int_equal(bench_nodes(&b, NODE_ORDERED, &probe), 1);
+    bench_live(&b, 10 * SECOND_US);
+    assert_int_equal(held_at(&b, wide.id), 2); /* it has not answered yet */
+    bench_node(&b, probe, NODE_PHASE_UP);
+    bench_agent(&b, probe);
+    assert_int_equal(held_at(&b, wide.id), 2 + wide.stock - 13); /* it has: all the rest at once */
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_elastic_job_takes_of_several_offers_at_once),
+        cmocka_unit_test(spot_above_on_demand_fails_over_to_reserved_and_returns),
+        cmocka_unit_test(a_price_that_wavers_costs_few_commands),
+        cmocka_unit_test(a_price_that_swings_is_followed_at_most_once_a_minute),
+        cmocka_unit_test(spot_said_to_be_taken_soon_is_left_before),
+        cmocka_unit_test(an_offer_that_refused_is_asked_for_one_node_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -371,6 +371,50 @@ static void bench_million(void)
               5000, false);
 }
 
+/* Jobs of one kind of work, which runs at different speeds on each model, many more than there are devices. */
+static void bench_matching(const char *size, uint32_t jobs)
+{
+    enum { DEVICES = 10000, MATCHED = 4096, LENGTHS = 1000 };
+    double submissions[RUNS];
+    uint32_t nodes = DEVICES / NODE_DEVICES + REGIONS * MODELS;
+    for (uint32_t run = 0; run < RUNS; run++) {
+        struct drive d;
+        open_drive(&d,
+                   (struct pool_limits){.nodes_max = nodes,
+                                        .jobs_max = jobs + 100,
+                                        .offers_max = REGIONS * MODELS,
+                                        .models_max = MODELS,
+                                        .pools_max = 1,
+                                        .leases_max = nodes * NODE_DEVICES + 100,
+                                        .terms_max = LENGTHS + 1,
+                                        .matched_max = MATCHED},
+                   DEVICES);
+        fill_nodes(&d, DEVICES);
+        for (uint32_t model = 0; model < MODELS; model++)
+            step(&d, &(struct pool_event){.kind = POOL_EVENT_RATE_TOLD,
+                                          .u.rate_told = {.work_id = 1,
+                                                          .model = model,
+                                                          .source = RATE_DECLARED,
+                                                          .rate_micro = 1000000 + model * 500000}});
+        int64_t start_us = clock_monotonic_us();
+        for (uint32_t i = 0; i < jobs; i++) {
+            struct pool_event job = job_event(1000 + i, 1, 1);
+            job.u.job_submitted.terms_id = 1 + i % LENGTHS;
+            struct pool_event terms = {.kind = POOL_EVENT_TERMS_DEFINED,
+                                       .u.terms_defined = {.terms_id = 1 + i % LENGTHS,
+                                                           .terms = {.run_us = 60000000 * (1 + i % LENGTHS),
+                                                                     .work_id = 1}}};
+            step(&d, &terms);
+            step(&d, &job);
+        }
+        settle(&d);
+        submissions[run] = jobs * 1e6 / (double)(clock_monotonic_us() - start_us);
+        close_drive(&d);
+    }
+    print_row("matched_submissions_per_s", size, median_of_doubles(submissions, RUNS), "1/s",
+              "budget", 200000, true);
+}
+
 enum { LOST_JOBS = 1000 };
 
 /* Full nodes all over the pool, until 1,000 jobs of one device each run there. */
@@ -576,6 +620,7 @@ int main(int argc, char **argv)
     if (wanted(argc, argv, "projects")) bench_size("10k.projects_1000", 10000, 1000, false);
     if (wanted(argc, argv, "preempting")) bench_size("10k.preempting", 10000, 0, true);
     if (wanted(argc, argv, "million")) bench_million();
+    if (wanted(argc, argv, "matching")) bench_matching("10k.queued_300k", 300000);
     if (wanted(argc, argv, "loss")) bench_loss("10k", 10000);
     if (wanted(argc, argv, "loss")) bench_loss("100k", 100000);
     if (wanted(argc, argv, "1m")) {

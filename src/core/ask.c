@@ -185,6 +185,7 @@ void ask_rest(pool *p, uint32_t shape)
     if (s->rests || s->ask == SLOT_NONE || s->quota_waits || !p->accounts_defined) return;
     if (s->queue.head == SLOT_NONE || plan_match_owns(p, s)) return;
     if (p->jobs[s->queue.head].account != s->account) return;
+    if (p->quota_borrowers > 0 && quota_is_owner(p, s->account)) return;
     if (!lie_down(p, shape)) return;
     list_remove(&p->shapes_used, CHAIN(p->shapes, shapes_link), shape);
     list_append(&p->shapes_resting, CHAIN(p->shapes, shapes_link), shape);
@@ -281,14 +282,27 @@ uint32_t ask_next(pool *p, uint32_t slot)
     return p->ask_tenants[ask->root].root;
 }
 
-void ask_forget(pool *p)
+static void stir_all(pool *p, bool owners_only)
 {
-    while (p->shapes_resting.head != SLOT_NONE) {
-        uint32_t shape = p->shapes_resting.head;
-        bool awake = heap_key(&p->plans, plan_of_ask(p, p->shapes[shape].ask)) != HEAP_KEY_NEVER;
+    uint32_t next;
+    for (uint32_t shape = p->shapes_resting.head; shape != SLOT_NONE; shape = next) {
+        const struct shape *s = &p->shapes[shape];
+        next = s->shapes_link.next;
+        if (owners_only && !quota_is_owner(p, s->account)) continue;
+        bool awake = heap_key(&p->plans, plan_of_ask(p, s->ask)) != HEAP_KEY_NEVER;
         ask_stir(p, shape);
         if (awake) shape_wake(p, shape);
     }
+}
+
+void ask_stir_owners(pool *p)
+{
+    if (p->quota_borrowers > 0) stir_all(p, /* owners_only */ true);
+}
+
+void ask_forget(pool *p)
+{
+    stir_all(p, /* owners_only */ false);
 }
 
 /* ---- whole ---- */

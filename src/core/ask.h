@@ -5,6 +5,8 @@
  *            help it: the shape rests in its ask. Supply wakes the ask, not its shapes: the one whose
  *            turn it is is looked at, then the next, until one of them was told again that nothing is
  *            to be had; then all others would hear the same (plan_place.c) and nobody asks.
+ * Owners     While anybody borrows, accounts with quota of their own do not rest: what they may reclaim
+ *            is theirs alone (plan_preempt.h).
  * Order      That of plan_key(): a tree of the tenants by share, in each a tree of its shapes by the
  *            share of their account, then age. Age does not change, shares do: an account whose share
  *            moved is marked, and its places are put right before the next one is looked for. Shares
@@ -28,8 +30,9 @@ bool ask_is_same(const struct shape *a, const struct shape *b);
 void ask_rest(pool *p, uint32_t shape); /* it does, if it can */
 void ask_stir(pool *p, uint32_t shape); /* it does not any more; nor does it wake */
 void ask_share_moved(pool *p, uint32_t account);
-void ask_forget(
-    pool *p); /* definitions begin anew: none rests; those of asks that are awake wake */
+void ask_stir_owners(pool *p); /* accounts with quota: each may reclaim by itself (quota.h) */
+/* Definitions begin anew: none rests; those of asks that are awake wake. */
+void ask_forget(pool *p);
 
 void ask_wake(pool *p, const struct region *region, uint64_t models);
 /* A piece of planning: the shape whose turn it is; SLOT_NONE: not now. It rests on unless it starts or

@@ -490,6 +490,12 @@ static void check_accounts(const pool *p)
     for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
         waiting += p->shapes[s].quota_waits;
     ASSERT(waiting == p->quota_waiting);
+    uint32_t borrowers = 0;
+    for (uint32_t i = 1; i < p->accounts_end; i++)
+        for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+            borrowers += p->accounts[0].has_quota[kind] &&
+                         p->accounts[i].held_milli[kind] > p->accounts[i].total_milli[kind];
+    ASSERT(borrowers == p->quota_borrowers);
 }
 
 static void check_matched_job(const pool *p, uint32_t slot)

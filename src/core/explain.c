@@ -40,8 +40,11 @@ static bool would_start(const struct question *q, struct wish *ret_wish)
         return true;
     }
     struct preemption plan;
-    demand.devices_left = s->devices_min;
-    if (!demand_free_of_gates(q->p, &demand)) return false;
+    demand = demand_of(s, terms_of(q->p, s), s->devices_min, /* committed */ 0);
+    demand.job = q->job;
+    demand.order = j->order;
+    demand_limit(q->p, &demand, q->job);
+    if (demand.workers_left == 0 || !demand_free_of_gates(q->p, &demand)) return false;
     if (!preempt_best(q->p, s, &demand, /* held */ 0, SLOT_NONE, /* stays */ false, &plan))
         return false;
     *ret_wish = (struct wish){.region = q->p->regions[plan.region_index].region,

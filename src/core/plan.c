@@ -122,6 +122,7 @@ static void start_gang(pool *p, uint32_t job, struct holding held, struct pool_o
     deadline_begun(p, job);
     j->claim_until_us = 0;
     if (j->started_us == 0) j->started_us = p->now_us;
+    if (p->quota_borrowers > 0) p->quota_freed = 1; /* what it borrows may be reclaimed now */
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
         lease_retime(p, l);
 }

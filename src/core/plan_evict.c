@@ -164,8 +164,11 @@ static void promise_freed(pool *p, uint32_t job, const struct demand *demand,
 void plan_preempt(pool *p, uint32_t job, const struct demand *demand, const struct preemption *plan,
                   struct pool_output *out)
 {
-    uint64_t moves = 0;
-    for (uint32_t i = 0; i < plan->victim_count; i++) moves += plan->victims[i].target != SLOT_NONE;
+    uint64_t moves = 0, loss = 0;
+    for (uint32_t i = 0; i < plan->victim_count; i++) {
+        moves += plan->victims[i].target != SLOT_NONE;
+        loss = loss > UINT64_MAX - plan->victims[i].loss ? UINT64_MAX : loss + plan->victims[i].loss;
+    }
     if (plan->victim_count > 0) /* else they come free by themselves */
         act_decision(p, out,
                      (struct pool_decision){
@@ -174,14 +177,14 @@ void plan_preempt(pool *p, uint32_t job, const struct demand *demand, const stru
                          .job_id = p->jobs[job].job_id,
                          .a = plan->need,
                          .b = plan->victim_count,
-                         .c = (int64_t)(plan->cost > INT64_MAX ? INT64_MAX : plan->cost)});
+                         .c = (int64_t)(loss > INT64_MAX ? INT64_MAX : loss)});
     promise_freed(p, job, demand, plan); /* first: whoever leaves still holds what is promised */
     for (uint32_t i = 0; i < plan->victim_count; i++) {
         const struct victim *v = &plan->victims[i];
         if (v->target != SLOT_NONE)
             move(p, v, job, out);
         else
-            plan_evict(p, v->job, v->lease, job, v->cost);
+            plan_evict(p, v->job, v->lease, job, v->loss);
     }
     promise_uphold(p, job);
 }

@@ -207,7 +207,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
     demand.job = job;
     demand.order = j->order;
     demand_limit(p, &demand, job); /* no victims for what its account may not hold */
-    if (demand.quota_short || demand.workers_left == 0) return false;
+    if (demand.workers_left == 0) return false;
     if (!demand_free_of_gates(p, &demand)) return false;
     if (!preempt_best(p, s, &demand, held_count, j->region_index,
                       job_is_bound(j) || plan_works_still(p, j), &plan))
@@ -216,6 +216,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
     demand.single_node = plan.single_node;
     promise_drop(p, job);
     if (!job_is_bound(j)) plan_bind(p, job, plan.region_index, NULL, out);
+    if (plan.reclaims) preempt_widen(p, s->devices_min - held_count, &demand);
     plan_preempt(p, job, &demand, &plan, out);
     return true;
 }
@@ -290,8 +291,9 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         if (j->promised_count > 0) job_touch(p, job); /* what was kept for it is for anybody now */
         promise_drop(p, job);
     }
-    if (supply.left.quota_short) return true; /* the gang is reviewed, more than it is a favour */
     if (missing > 0 && act_has_room(out) && preempt_for(p, job, out)) return true;
+    if (supply.left.quota_short && j->promised_count == 0)
+        return true; /* the gang is reviewed, more than it is a favour */
     if (supply.left.devices_left > 0 && act_has_room(out)) plan_say_short(p, job, out);
     return true;
 }
@@ -330,15 +332,18 @@ bool plan_has_failed(const pool *p, const struct shape *s)
 static bool has_failed(const pool *p, const struct shape *s, uint32_t job)
 {
     return plan_has_failed(p, s) && is_plain(p, s, job) &&
+           !quota_may_reclaim(p, p->jobs[job].account) &&
            p->jobs[job].wait_reason == REASON_WAIT_CAPACITY;
 }
 
-/* Not if limits of its account or a gate had a say: they are not those of the others. */
+/* Not if limits of its account or a gate had a say, or quotas in who may go for it: they are not those of
+ * the others. */
 static void note_failed(pool *p, const struct shape *s, const struct demand *demand,
                         const struct mix *mix)
 {
     struct demand taking = *demand;
     if (!is_plain(p, s, demand->job) || mix->met != 0 || demand->quota_short) return;
+    if (quota_is_defined(p) && p->classes[s->job_class].may_preempt_mask != 0) return;
     if (!demand_free_of_gates(p, &taking) || taking.capacity_mask != demand->capacity_mask) return;
     p->failed_hash = s->ask_hash;
     p->failed_at = p->supply_changes;

@@ -2,6 +2,7 @@
 #include "core/class.h"
 #include "core/preempt.h"
 #include "core/promise.h"
+#include "core/quota.h"
 
 /* For one node that is named, whatever the class may hold. */
 static struct search search_one(const pool *p, const struct demand *demand, uint32_t region_index,
@@ -94,25 +95,25 @@ static uint32_t nodes_of(const pool *p, const struct preemption *plan)
 }
 
 /* Beyond what supply gives in that region, victims; all within the models of the demand. */
-static bool find_in(const pool *p, const struct demand *demand, uint32_t region_index,
-                    uint32_t missing, uint64_t left, struct preemption *plan, uint64_t *ret_ncu)
+static bool find_in(const struct search *from, const struct demand *supplied, uint32_t missing,
+                    struct preemption *plan, uint64_t *ret_ncu)
 {
+    const pool *p = from->p;
+    const struct demand *demand = from->demand;
     struct mix mix;
     struct demand rest = *demand;
-    supply_best(p, demand, region_index, missing, &mix);
+    supply_best(p, supplied, from->region_index, missing, &mix);
     uint32_t had = demand->single_node ? 0 : mix.device_count;
     if (had >= missing) return false;
     if (rest.budget_left_usd_micros != INT64_MAX && had > 0)
         rest.budget_left_usd_micros =
             budget_left(rest.budget_left_usd_micros, mix.usd_micros_per_hour);
-    struct search search = {.p = p,
-                            .demand = &rest,
-                            .region_index = region_index,
-                            .need = missing - had,
-                            .bears = missing,
-                            .ncu_left = left};
+    struct search search = *from;
+    search.demand = &rest;
+    search.need = missing - had;
+    search.bears = missing;
     bool found = demand->near.spread != TOPOLOGY_ANY
-                     ? search_apart(&search, demand, (enum supply_order)mix.order, plan)
+                     ? search_apart(&search, supplied, (enum supply_order)mix.order, plan)
                  : demand->single_node ? search_node(&search, plan)
                                        : search_gang(&search, plan);
     if (!found) return false;
@@ -131,10 +132,11 @@ static bool find_within(const pool *p, const struct shape *s, const struct deman
 {
     struct demand within = *demand;
     uint64_t left = ncu_left(p, s), ncu = 0;
+    struct search search = {
+        .p = p, .demand = &within, .region_index = region_index, .ncu_left = left};
     within.compat_mask &= p->regions[region_index].model_mask;
     while (within.compat_mask != 0) {
-        if (find_in(p, &within, region_index, missing, left, plan, &ncu) && ncu <= left)
-            return true;
+        if (find_in(&search, &within, missing, plan, &ncu) && ncu <= left) return true;
         uint32_t model = largest(p, within.compat_mask);
         if ((uint64_t)p->models[model].ncu_milli * missing <= left) return false;
         within.compat_mask &= ~(UINT64_C(1) << model);
@@ -163,8 +165,39 @@ static bool find_moves(const pool *p, const struct shape *s, const struct demand
     return false;
 }
 
-static bool find_victims(const pool *p, const struct shape *s, const struct demand *demand,
-                         uint32_t missing, uint32_t only, struct preemption *ret_plan)
+void preempt_widen(const pool *p, uint32_t missing, struct demand *demand)
+{
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        demand->quota_left_milli[kind] = quota_own_left(p, p->jobs[demand->job].account, kind);
+    demand->devices_left = missing;
+}
+
+/* What others have borrowed of its quota. Devices that come free anyway do for it, not if their quota was
+ * not borrowed: without a victim none of it is known to come back. */
+static bool find_lent(const pool *p, const struct shape *s, const struct demand *demand,
+                      uint32_t region_index, uint32_t missing, struct preemption *plan)
+{
+    (void)s;
+    struct demand own = *demand;
+    struct search search = {.p = p,
+                            .demand = &own,
+                            .region_index = region_index,
+                            .ncu_left = UINT64_MAX,
+                            .reclaims = true};
+    uint64_t ncu;
+    if (!quota_may_reclaim(p, p->jobs[demand->job].account)) return false;
+    preempt_widen(p, missing, &own);
+    if (!find_in(&search, demand, missing, plan, &ncu)) return false;
+    plan->reclaims = 1;
+    return !demand->quota_short || plan->victim_count > 0;
+}
+
+typedef bool find_fn(const pool *p, const struct shape *s, const struct demand *demand,
+                     uint32_t region_index, uint32_t missing, struct preemption *plan);
+
+static bool find_best(find_fn *find, const pool *p, const struct shape *s,
+                      const struct demand *demand, uint32_t missing, uint32_t only,
+                      struct preemption *ret_plan)
 {
     bool found = false;
     struct preemption plan;
@@ -173,7 +206,7 @@ static bool find_victims(const pool *p, const struct shape *s, const struct dema
         if (!is_region(p, s, i) || (only != SLOT_NONE && i != only)) continue;
         struct near_walk walk = near_walk(p, demand, i, missing);
         while (near_next(&walk, &one)) {
-            if (!find_within(p, s, &one, i, missing, &plan)) continue;
+            if (!find(p, s, &one, i, missing, &plan)) continue;
             if (found && plan.cost >= ret_plan->cost) continue;
             *ret_plan = plan;
             found = true;
@@ -189,9 +222,10 @@ bool preempt_best(const pool *p, const struct shape *s, const struct demand *dem
     if (demand->part_milli < 1000) return false; /* shares wait for shares */
     if (stays && home == SLOT_NONE) return false;
     uint32_t missing = s->devices_min - held_count, only = stays ? home : SLOT_NONE;
-    if ((demand->single_node || demand->near.open) &&
+    if ((demand->single_node || demand->near.open) && !demand->quota_short &&
         find_moves(p, s, demand, missing, only, ret_plan))
         return true;
-    if (p->classes[s->job_class].may_preempt_mask == 0) return false;
-    return find_victims(p, s, demand, missing, only, ret_plan);
+    bool by_class = p->classes[s->job_class].may_preempt_mask != 0 && !demand->quota_short;
+    if (by_class && find_best(find_within, p, s, demand, missing, only, ret_plan)) return true;
+    return find_best(find_lent, p, s, demand, missing, only, ret_plan);
 }

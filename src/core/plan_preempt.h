@@ -13,6 +13,11 @@
  *            cheapest set, exact; of many, cheapest per device first, then whatever is not needed is
  *            taken out (preempt_gang.c). Always: without any one of the victims it does not fit.
  *            Devices that come free anyway are waited for, and nobody is sent away for them.
+ * Quota      Where there are quotas, those whose account has borrowed most for its weight go first, whatever
+ *            work they lose; whoever is within its quota goes only for somebody within his own.
+ * Reclaim    What others have borrowed of its quota, a job gets back within it: of preemptible jobs of its
+ *            own class and lower ones, no share of its class needed. No cycle: nobody who borrows reclaims,
+ *            and nobody within his quota is reclaimed from.
  * Share      Reckoned with the NCU of the devices that it would hold: where larger models would be more than
  *            its class may recall, smaller ones are recalled.
  * Before     A job that needs one node, where enough devices are idle on several: workers of elastic
@@ -38,12 +43,13 @@ struct victim {
     uint32_t job, lease;   /* lease SLOT_NONE: the whole job */
     uint32_t device_count; /* that the demand could take */
     uint32_t target;       /* node it moves to; SLOT_NONE: it leaves */
-    uint64_t cost;         /* milli-NCU-seconds */
+    uint64_t loss; /* milli-NCU-seconds */
+    uint64_t cost; /* by which they are chosen: above the loss, what its account has not borrowed */
 };
 
 struct preemption {
     uint32_t region_index, node; /* node: the one it frees; SLOT_NONE = any */
-    uint32_t need, gain, victim_count;
+    uint32_t need, gain, victim_count, reclaims;
     uint32_t single_node, reserved;
     uint64_t cost;
     struct near near; /* the place that was decided upon */
@@ -56,6 +62,8 @@ bool preempt_is_place(const pool *p, const struct demand *demand, uint32_t regio
 /* Devices of this node that are on their way out, and not promised to anybody who comes first. */
 uint32_t preempt_coming(const pool *p, const struct demand *demand, uint32_t region_index,
                         uint32_t need, uint32_t node);
+/* As if what others have borrowed of the quota of its job's account were there, for so many devices. */
+void preempt_widen(const pool *p, uint32_t missing, struct demand *demand);
 /* For a job that holds `held_count` devices, the best of all regions it may use: moves first. Pure. */
 bool preempt_best(const pool *p, const struct shape *s, const struct demand *demand,
                   uint32_t held_count, uint32_t home, bool stays, struct preemption *ret_plan);

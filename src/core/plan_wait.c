@@ -87,7 +87,7 @@ static bool would_preempt(const struct lack *l, struct demand demand)
     const struct job *j = &l->p->jobs[l->job];
     struct preemption plan;
     if (j->promised_count > 0) return false; /* what it takes is on its way */
-    if (missing_of(l) == 0 || demand.quota_short || demand.workers_left == 0) return false;
+    if (missing_of(l) == 0 || demand.workers_left == 0) return false;
     if (!demand_free_of_gates(l->p, &demand)) return false;
     demand.devices_left = missing_of(l);
     return preempt_best(l->p, l->s, &demand, l->has, j->region_index,

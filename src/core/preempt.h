@@ -17,6 +17,7 @@ struct search {
     uint32_t region_index, need; /* need: devices beyond what supply gives */
     uint32_t bears;              /* devices for which quota must be left: with those from supply */
     uint64_t ncu_left;           /* milli-NCU that its class may still recall */
+    bool reclaims; /* what others have borrowed of its account's quota, whatever their class is due */
 };
 
 bool search_is_place(const struct search *s, uint32_t node);
@@ -37,6 +38,7 @@ bool victim_worker(const struct search *s, uint32_t lease, uint32_t more,
 bool victim_can_shrink(const pool *p, uint32_t job);
 uint32_t victim_spare(const pool *p, uint32_t job); /* devices beyond its minimum */
 uint64_t victim_move_cost(const pool *p, uint32_t lease);
+uint64_t victim_worker_cost(const struct search *s, uint32_t lease);
 
 void plan_clear(struct preemption *plan, const struct search *s, uint32_t node);
 void plan_add(struct preemption *plan, const struct victim *victim);

@@ -51,7 +51,7 @@ static void workers_of(const struct search *s, const struct group *group, struct
         uint32_t count = s->p->leases[group->leases[at]].device_count;
         for (uint32_t i = most; i >= count && i > 0; i--) {
             if (cost[i - count] == UINT64_MAX) continue;
-            uint64_t sum = add_capped(cost[i - count], victim_move_cost(s->p, group->leases[at]));
+            uint64_t sum = add_capped(cost[i - count], victim_worker_cost(s, group->leases[at]));
             if (sum >= cost[i]) continue;
             cost[i] = sum;
             picked[i] = picked[i - count] | UINT64_C(1) << at;

@@ -171,6 +171,7 @@ static bool empty_node(const struct search *s, uint32_t node, struct preemption 
                                         .lease = l,
                                         .target = target,
                                         .device_count = s->p->leases[l].device_count,
+                                        .loss = victim_move_cost(s->p, l),
                                         .cost = victim_move_cost(s->p, l)});
     }
     if (!plan_suffices(s, plan)) return false;

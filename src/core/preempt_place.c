@@ -8,6 +8,7 @@
 #include "core/preempt.h"
 #include "core/promise.h"
 #include "core/quota.h"
+#include "core/share.h"
 #include "core/victims.h"
 #include <string.h>
 
@@ -33,15 +34,43 @@ uint64_t victim_move_cost(const pool *p, uint32_t lease)
     return ncu_of(p, &p->leases[lease]) * HANDOVER_S;
 }
 
-static uint64_t cost_of_end(const pool *p, uint32_t job)
+static uint32_t model_at(const pool *p, uint32_t node)
 {
-    uint64_t cost = 0;
-    for (uint32_t at = p->jobs[job].leases.head; at != SLOT_NONE;
+    return p->offers[p->nodes[node].offer].model;
+}
+
+static int64_t quota_needed(const struct search *s, uint32_t model)
+{
+    return quota_ncu_milli(s->p, model) * (int64_t)s->bears;
+}
+
+/* Above any loss, per NCU: an octave less borrowed counts more than all work. */
+static uint64_t standing(const struct search *s, const struct lease *l)
+{
+    const pool *p = s->p;
+    uint32_t model = model_at(p, l->node), kind = p->quota_kind[model];
+    if (!p->accounts_defined || !p->accounts[ACCOUNT_POOL].has_quota[kind]) return 0;
+    int64_t rank = quota_victim_rank(p, s->demand->job, l->job, kind, quota_needed(s, model));
+    uint64_t octaves = (uint64_t)(SHARE_STEPS - share_coarse(rank)) / 8;
+    return ncu_of(p, l) * (2 * LOST_S_MAX) * octaves;
+}
+
+uint64_t victim_worker_cost(const struct search *s, uint32_t lease)
+{
+    return add_capped(victim_move_cost(s->p, lease), standing(s, &s->p->leases[lease]));
+}
+
+static void cost_of_end(const struct search *s, struct victim *v)
+{
+    const pool *p = s->p;
+    for (uint32_t at = p->jobs[v->job].leases.head; at != SLOT_NONE;
          at = p->leases[at].job_link.next) {
         const struct lease *l = &p->leases[at];
-        if (lease_holds(l)) cost = add_capped(cost, ncu_of(p, l) * (lost_s(p, l) + RESTART_S));
+        if (!lease_holds(l)) continue;
+        uint64_t loss = ncu_of(p, l) * (lost_s(p, l) + RESTART_S);
+        v->loss = add_capped(v->loss, loss);
+        v->cost = add_capped(v->cost, add_capped(loss, standing(s, l)));
     }
-    return cost;
 }
 
 bool victim_can_shrink(const pool *p, uint32_t job)
@@ -63,7 +92,7 @@ uint32_t victim_spare(const pool *p, uint32_t job)
 struct victim victim_job(const struct search *s, uint32_t job)
 {
     struct victim v = {.job = job, .lease = SLOT_NONE, .target = SLOT_NONE};
-    v.cost = cost_of_end(s->p, job);
+    cost_of_end(s, &v);
     for (uint32_t l = s->p->jobs[job].leases.head; l != SLOT_NONE;
          l = s->p->leases[l].job_link.next)
         if (lease_holds(&s->p->leases[l]) && search_is_place(s, s->p->leases[l].node))
@@ -78,7 +107,8 @@ bool victim_worker(const struct search *s, uint32_t lease, uint32_t more, struct
                                   .lease = lease,
                                   .target = SLOT_NONE,
                                   .device_count = l->device_count,
-                                  .cost = victim_move_cost(s->p, lease)};
+                                  .loss = victim_move_cost(s->p, lease),
+                                  .cost = victim_worker_cost(s, lease)};
     return victim_spare(s->p, l->job) >= l->device_count + more;
 }
 
@@ -127,13 +157,26 @@ bool search_is_place(const struct search *s, uint32_t node)
     return true;
 }
 
+static bool may_take(const struct search *s, const struct lease *l)
+{
+    const pool *p = s->p;
+    const struct job *j = &p->jobs[l->job];
+    bool by_class = class_may_preempt(p, s->demand->job_class, j->job_class);
+    if (!s->reclaims && !by_class) return false;
+    if (!p->accounts_defined) return !s->reclaims;
+    uint32_t model = model_at(p, l->node), kind = p->quota_kind[model];
+    int64_t needed = quota_needed(s, model);
+    if (!s->reclaims) return !quota_is_protected(p, s->demand->job, l->job, kind, needed);
+    return j->job_class >= s->demand->job_class && p->classes[j->job_class].preemptible &&
+           quota_victim_rank(p, s->demand->job, l->job, kind, needed) > 0;
+}
+
 bool search_is_victim(const struct search *s, uint32_t lease)
 {
     const struct lease *l = &s->p->leases[lease];
     const struct job *j = &s->p->jobs[l->job];
     return lease_holds(l) && l->device_milli > 0 && l->device_index == SLOT_NONE &&
-           job_is_bound(j) && j->preempted_by == 0 && l->job != s->demand->job &&
-           class_may_preempt(s->p, s->demand->job_class, j->job_class);
+           job_is_bound(j) && j->preempted_by == 0 && l->job != s->demand->job && may_take(s, l);
 }
 
 struct victim_walk search_walk(const struct search *s)
@@ -196,7 +239,7 @@ void plan_clear(struct preemption *plan, const struct search *s, uint32_t node)
     plan->near = s->demand->near;
     plan->single_node = s->demand->single_node;
     plan->need = s->need;
-    plan->gain = plan->victim_count = 0;
+    plan->gain = plan->victim_count = plan->reclaims = 0;
     plan->cost = 0;
 }
 

@@ -133,9 +133,33 @@ static void retotal_kind(pool *p, uint32_t kind)
     }
 }
 
+static bool is_borrower(const pool *p, uint32_t account, uint32_t kind)
+{
+    const struct account *a = &p->accounts[account];
+    return account != ACCOUNT_POOL && p->accounts[ACCOUNT_POOL].has_quota[kind] &&
+           a->held_milli[kind] > a->total_milli[kind];
+}
+
+/* From the first who borrows on, owners have something to get back. */
+static void note_borrower(pool *p, bool before, bool after)
+{
+    if (!before && after && p->quota_borrowers++ == 0) ask_stir_owners(p);
+    if (before && !after) p->quota_borrowers--;
+}
+
+void quota_rebuild(pool *p)
+{
+    p->quota_borrowers = 0;
+    for (uint32_t i = 0; i < p->accounts_end; i++)
+        for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+            p->quota_borrowers += is_borrower(p, i, kind);
+}
+
 static void retotal(pool *p)
 {
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) retotal_kind(p, kind);
+    quota_rebuild(p);
+    ask_stir_owners(p);
 }
 
 int64_t quota_available(const pool *p, uint32_t account, uint32_t kind)
@@ -210,7 +234,9 @@ static void add_held(pool *p, uint32_t account, const struct lease *l, int64_t s
             a->average = average_at(a, p->now_us);
             a->average_us = p->now_us;
         }
+        bool before = is_borrower(p, at, l->quota_kind);
         a->held_milli[l->quota_kind] += sign * l->quota_ncu_milli;
+        note_borrower(p, before, is_borrower(p, at, l->quota_kind));
         a->usd_micros_per_hour += sign * l->quota_usd_micros_per_hour;
         a->workers += (uint32_t)sign;
         ask_share_moved(p, at);
@@ -450,25 +476,87 @@ void quota_leave(pool *p, uint32_t account)
 
 /* ---- who gives back ---- */
 
-int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind)
+/* Up to the line they have in common; slots grow downwards, so the higher one moves. False: they are of
+ * one line. */
+static bool part(const pool *p, uint32_t *mine, uint32_t *theirs)
 {
-    uint32_t mine = p->jobs[claimant].account, theirs = p->jobs[victim].account;
-    /* Up to the line they have in common; slots grow downwards, so the higher one moves. */
-    uint32_t mine_below = SLOT_NONE, theirs_below = SLOT_NONE;
-    while (mine != theirs) {
-        if (mine > theirs) {
-            mine_below = mine;
-            mine = p->accounts[mine].parent;
+    uint32_t mine_below = SLOT_NONE, theirs_below = SLOT_NONE, a = *mine, b = *theirs;
+    while (a != b) {
+        if (a > b) {
+            mine_below = a;
+            a = p->accounts[a].parent;
         } else {
-            theirs_below = theirs;
-            theirs = p->accounts[theirs].parent;
+            theirs_below = b;
+            b = p->accounts[b].parent;
         }
     }
-    if (mine_below == SLOT_NONE || theirs_below == SLOT_NONE) return 0;
-    const struct account *a = &p->accounts[mine_below];
-    if (a->held_milli[kind] >= a->total_milli[kind]) return 0;
-    int64_t borrowed = quota_borrowed(p, theirs_below, kind);
-    return borrowed * 1000 / p->accounts[theirs_below].weight_milli;
+    *mine = mine_below;
+    *theirs = theirs_below;
+    return mine_below != SLOT_NONE && theirs_below != SLOT_NONE;
+}
+
+static bool would_borrow(const struct account *a, uint32_t kind, int64_t needed_milli)
+{
+    return a->held_milli[kind] + needed_milli > a->total_milli[kind];
+}
+
+int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind,
+                          int64_t needed_milli)
+{
+    uint32_t mine = p->jobs[claimant].account, theirs = p->jobs[victim].account, at = theirs;
+    if (!part(p, &mine, &theirs) || would_borrow(&p->accounts[mine], kind, needed_milli)) return 0;
+    for (;; at = p->accounts[at].parent) { /* what is within its own quota gives nothing back */
+        if (quota_borrowed(p, at, kind) == 0) return 0;
+        if (at == theirs) break;
+    }
+    int64_t rank = quota_borrowed(p, theirs, kind) * 1000 / p->accounts[theirs].weight_milli;
+    return rank > 0 ? rank : 1;
+}
+
+bool quota_is_protected(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind,
+                        int64_t needed_milli)
+{
+    uint32_t mine = p->jobs[claimant].account, theirs = p->jobs[victim].account;
+    if (!p->accounts[ACCOUNT_POOL].has_quota[kind] || !part(p, &mine, &theirs)) return false;
+    return would_borrow(&p->accounts[mine], kind, needed_milli) &&
+           quota_borrowed(p, theirs, kind) == 0;
+}
+
+int64_t quota_own_left(const pool *p, uint32_t account, uint32_t kind)
+{
+    int64_t left = 0;
+    if (!p->accounts[ACCOUNT_POOL].has_quota[kind]) return INT64_MAX;
+    for (uint32_t at = account; at != ACCOUNT_POOL; at = p->accounts[at].parent) {
+        const struct account *a = &p->accounts[at];
+        if (a->total_milli[kind] - a->held_milli[kind] > left)
+            left = a->total_milli[kind] - a->held_milli[kind];
+    }
+    return left;
+}
+
+bool quota_is_defined(const pool *p)
+{
+    bool has = false;
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        has = has || p->accounts[ACCOUNT_POOL].has_quota[kind];
+    return has && p->accounts_defined;
+}
+
+bool quota_may_reclaim(const pool *p, uint32_t account)
+{
+    if (!p->accounts_defined || p->quota_borrowers == 0) return false;
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        if (p->accounts[ACCOUNT_POOL].has_quota[kind] && quota_own_left(p, account, kind) > 0)
+            return true;
+    return false;
+}
+
+bool quota_is_owner(const pool *p, uint32_t account)
+{
+    for (uint32_t at = account; at != ACCOUNT_POOL; at = p->accounts[at].parent)
+        for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+            if (p->accounts[at].total_milli[kind] > 0) return true;
+    return false;
 }
 
 /* ---- definitions ---- */

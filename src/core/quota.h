@@ -79,13 +79,24 @@ int64_t quota_borrowed(const pool *p, uint32_t account, uint32_t kind);
 int64_t quota_run_left_us(const pool *p, uint32_t job);
 int64_t quota_price_of_run(int64_t usd_micros_per_hour, int64_t run_us);
 int64_t quota_rate_within(int64_t left, int64_t run_us);
-int64_t quota_share(const pool *p, uint32_t account); /* at now; see Share */
+int64_t quota_share(const pool *p, uint32_t account);                   /* at now; see Share */
 int64_t quota_share_at(const pool *p, uint32_t account, int64_t at_us); /* if nothing changes */
 
-/* For preemption: may `claimant` get back what `victim` (both jobs) holds of a kind, and who first?
- * 0: no, the victim's accounts borrow nothing of this kind up to the line they have in common, or
- * the claimant would go above its own quota. Else borrowed NCU over weight, the highest first. */
-int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind);
+/* For preemption, of a kind, if the claimant gets `needed_milli` (both are jobs). Compared are the two accounts
+ * below the line they have in common: of one line, nobody takes quota from the other.
+ * rank       0: it gets nothing back, it would itself go above its quota, or an account of the victim's on
+ *            the way there borrows nothing. Else borrowed NCU over weight: the highest goes first.
+ * protected  The victim's account is within its quota, and the claimant's would borrow. */
+int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind,
+                          int64_t needed_milli);
+bool quota_is_protected(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind,
+                        int64_t needed_milli);
+/* What an account may hold more of its own: the most of its line; INT64_MAX where nobody has quota. */
+int64_t quota_own_left(const pool *p, uint32_t account, uint32_t kind);
+bool quota_may_reclaim(const pool *p, uint32_t account); /* it holds less than its own, others more */
+bool quota_is_owner(const pool *p, uint32_t account);    /* it, or one above it, has quota */
+bool quota_is_defined(const pool *p); /* somebody has any */
+void quota_rebuild(pool *p); /* what follows from the rest, after a snapshot was read */
 /* Kinds (bits) of which the account lacks quota for `ncu_milli` more. */
 uint32_t quota_lacks(const pool *p, uint32_t account, const int64_t ncu_milli[QUOTA_KINDS]);
 

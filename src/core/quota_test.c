@@ -83,9 +83,9 @@ static void victims_come_from_who_borrows_most_ncu(void **state)
     int64_t y = quota_borrowed(b.p, account_of(&b, 1, 2), 0);
     assert_int_equal(y, 32000);
     assert_int_equal(x, 4000);
-    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 1), 0), x);
-    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 2), 0), y);
-    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 2), 1), 0);
+    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 1), 0, 1), x);
+    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 2), 0, 1), y);
+    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 2), 1, 1), 0);
     bench_close(&b);
 }
 
@@ -101,24 +101,56 @@ static void only_the_kind_that_lacks_is_reclaimed(void **state)
     bench_step(&b, mine);
     bench_step(&b, theirs);
     submit(&b, 1, 1, 0, 4, 10, 10); /* ten CPUs: all borrowed */
-    submit(&b, 2, 2, 0, 2, 10, 10); /* ten A100: all borrowed */
+    submit(&b, 2, 2, 0, 2, 5, 10);  /* ten A100: all borrowed */
     assert_int_equal(devices_of(&b, 1), 10);
     assert_int_equal(devices_of(&b, 2), 10);
     submit(&b, 3, 1, 0, 2, 1, 1);
-    assert_int_equal(bench_job_state(&b, 3), JOB_QUEUED); /* nothing is left to borrow */
+    assert_int_equal(bench_job_state(&b, 3), JOB_QUEUED); /* nothing runs yet that could go */
     struct job_view view;
     assert_true(pool_job_find(b.p, 3, &view));
     assert_int_equal(view.last_reason, REASON_WAIT_QUOTA);
     assert_int_equal(view.last_a, A100_NCU);
     assert_int_equal(view.last_b, 0);
     const int64_t needed[QUOTA_KINDS] = {A100_NCU, 0};
-    assert_int_equal(quota_lacks(b.p, b.p->jobs[job_slot(&b, 3)].account, needed), 1);
-    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 2), 0), 16000);
-    assert_int_equal(quota_victim_rank(b.p, job_slot(&b, 3), job_slot(&b, 2), 1), 0);
-    bench_cancel(&b, 2); /* as if it had been preempted */
+    uint32_t first = job_slot(&b, 1), second = job_slot(&b, 2), third = job_slot(&b, 3);
+    assert_int_equal(quota_lacks(b.p, b.p->jobs[third].account, needed), 1);
+    assert_int_equal(quota_victim_rank(b.p, third, second, 0, A100_NCU), 16000);
+    assert_int_equal(quota_victim_rank(b.p, third, second, 0, 16001), 0);
+    assert_int_equal(quota_victim_rank(b.p, third, second, 1, 1), 0);
+    assert_int_equal(quota_victim_rank(b.p, second, first, 0, 1), 0);
+    assert_true(quota_is_protected(b.p, second, third, 0, 1));
+    assert_false(quota_is_protected(b.p, third, second, 0, 1));
+    bench_raise(&b);
+    submit(&b, 4, 1, 0, 2, 1, 1); /* of the ten A100 one goes for each, of the CPUs none */
+    assert_true(b.said[DECISION_PREEMPT][REASON_PREEMPTS] >= 1);
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_SHRUNK_FOR],
+                     b.said[DECISION_PREEMPT][REASON_PREEMPTS]);
+    assert_int_equal(devices_of(&b, 1), 10);
     bench_live(&b, 120 * SECOND_US);
     bench_raise(&b);
-    assert_int_equal(devices_of(&b, 3), 1);
+    assert_int_equal(devices_of(&b, 4) + devices_of(&b, 3), 2); /* and with it the next */
+    assert_int_equal(devices_of(&b, 2), 8);
+    bench_close(&b);
+}
+
+/* Of two that borrow, who has borrowed most for his weight goes. */
+static void who_borrows_most_goes_first(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b);
+    for (uint32_t team = 1; team <= 4; team++)
+        bench_step(&b, account_event(1, team, team >= 3 ? 3 * A100_NCU : 0));
+    submit(&b, 1, 1, 1, 2, 1, 1); /* borrows one A100, */
+    submit(&b, 2, 1, 2, 2, 1, 3); /* three, */
+    submit(&b, 3, 1, 4, 2, 2, 2); /* and has two of its own three */
+    bench_raise(&b);
+    bench_live(&b, 10 * SECOND_US);
+    submit(&b, 4, 1, 3, 2, 1, 1);
+    assert_int_equal(devices_of(&b, 1), 1);
+    assert_int_equal(devices_of(&b, 2), 2); /* not the one whose loss would be as small */
+    bench_live(&b, 120 * SECOND_US);
+    assert_int_equal(devices_of(&b, 4), 1);
     bench_close(&b);
 }
 
@@ -428,6 +460,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(victims_come_from_who_borrows_most_ncu),
                                        cmocka_unit_test(only_the_kind_that_lacks_is_reclaimed),
+                                       cmocka_unit_test(who_borrows_most_goes_first),
                                        cmocka_unit_test(an_elastic_job_takes_what_quota_leaves),
                                        cmocka_unit_test(the_lowest_share_goes_first),
                                        cmocka_unit_test(doors_close_with_a_number_and_a_time),

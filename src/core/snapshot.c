@@ -87,6 +87,7 @@ static void rebuild(pool *p)
     }
     quota_tick(p);
     quota_retime(p);
+    quota_rebuild(p);
     plan_match_rebuild(p);
     for (uint32_t i = ACCOUNT_POOL + 1; i < p->accounts_end; i++)
         table_insert(&p->account_table, (uint64_t)p->accounts[i].parent << 32 | p->accounts[i].name,

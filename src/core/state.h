@@ -345,6 +345,7 @@ struct pool {
     uint32_t least_threshold_ppm; /* no job is more impatient: prices below concern no threshold */
     uint32_t terms_end;
     uint32_t accounts_end, accounts_max, accounts_defined, quota_freed, quota_waiting;
+    uint32_t quota_borrowers, reserved_quota; /* accounts above their quota, by kind; follows */
     uint32_t quota_kind[MODELS_MAX], quota_weight_milli[MODELS_MAX];
     uint64_t improved_regions[REGIONS_MAX / 64]; /* bit = region whose improved_mask is not 0 */
     uint32_t prices_end, unsorted_count; /* unsorted_count: markets longer than PRICES_SCAN_MAX */

@@ -12,6 +12,8 @@
 
 #include "codec/catalog.h"
 #include "codec/ids.h"
+#include "codec/rank.h"
+#include "codec/text_list.h"
 #include "codec/yaml.h"
 #include "core/pool.h"
 
@@ -56,6 +58,13 @@ struct config_account {
     struct pool_event gate;  /* GATE_DEFINED likewise; kind 0 = none */
 };
 
+/* The site's own order of offers: one of these two, or none. */
+struct config_ranking {
+    struct rank_program program; /* count 0: no expression */
+    struct text_list command;    /* count 0: no program */
+    int64_t every_us, timeout_us;
+};
+
 struct config {
     char listen[CONFIG_TEXT_BYTES]; /* host:port, "127.0.0.1:7070" by default; port 0 = any */
     char data[CONFIG_TEXT_BYTES];
@@ -73,6 +82,7 @@ struct config {
     struct pool_config pool;                         /* limits and timing; incarnation is left 0 */
     uint32_t warning_count; /* of what is accepted, but hardly meant; more are not kept */
     struct error warnings[CONFIG_WARNINGS_MAX];
+    struct config_ranking ranking;
     int64_t lease_us; /* how long agents go on without an answer of the server */
 };
 
@@ -95,6 +105,9 @@ void config_no_gate(uint32_t scope, uint32_t index, struct pool_event *ret_event
 /* config_buying.c: `buying` of whatever `owner` is; without it, an event that says nothing. */
 void config_read_buying(yaml_item *owner, uint32_t scope, uint32_t index,
                         struct pool_event *ret_event);
+
+/* config_ranking.c: `ranking`. */
+void config_read_ranking(struct config *config, yaml_item *root);
 
 /* config_classes.c: `classes`. */
 void config_read_classes(struct config *config, yaml_item *root);

@@ -261,6 +261,28 @@ static void buying_of_classes_and_pools(void **state)
                    "on-demand, not \"lucky\"");
 }
 
+static void a_ranking_is_an_expression_or_a_program(void **state)
+{
+    (void)state;
+    expect_good("ranking: {expression: price * (1 + hazard / 5), every: 2s}\n");
+    assert_true(config.ranking.program.count > 0);
+    assert_int_equal(config.ranking.command.count, 0);
+    assert_int_equal(config.ranking.every_us, 2000000);
+    expect_good("ranking: {program: [./rank, --fast], timeout: 300ms}\n");
+    assert_int_equal(config.ranking.program.count, 0);
+    assert_string_equal(text_list_at(&config.ranking.command, 1), "--fast");
+    assert_int_equal(config.ranking.timeout_us, 300000);
+    expect_good("pools: {}\n");
+    assert_int_equal(config.ranking.program.count + config.ranking.command.count, 0);
+    expect_mistake("ranking: {}\n",
+                   "shoal.yaml:1: a ranking is an expression or a program: give one of them");
+    expect_mistake("ranking: {program: []}\n",
+                   "shoal.yaml:1: \"program\" is empty; give it and its arguments as a list");
+    expect_mistake("ranking: {expression: price +}\n",
+                   "shoal.yaml:1: the ranking \"price +\": column 8: a number, a field or ( is "
+                   "missing");
+}
+
 static void tiers_by_capability(void **state)
 {
     (void)state;
@@ -424,6 +446,7 @@ int main(void)
         cmocka_unit_test(tiers_by_capability),
         cmocka_unit_test(gates_of_classes_pools_and_accounts),
         cmocka_unit_test(buying_of_classes_and_pools),
+        cmocka_unit_test(a_ranking_is_an_expression_or_a_program),
         cmocka_unit_test(a_pool_becomes_an_event),
         cmocka_unit_test(no_allocation_failure_is_lost),
     };

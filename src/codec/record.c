@@ -265,6 +265,17 @@ static void walk_buying_defined(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.buying_defined.reserved);
 }
 
+static void walk_offers_ranked(struct walk *walk, struct pool_event *e)
+{
+    walk_u32(walk, &e->u.offers_ranked.count);
+    walk_u32(walk, &e->u.offers_ranked.state);
+    for (uint32_t i = 0; i < RANKED_MAX; i++) {
+        walk_u64(walk, &e->u.offers_ranked.ranks[i].offer_id);
+        walk_u32(walk, &e->u.offers_ranked.ranks[i].factor_ppm);
+        walk_u32(walk, &e->u.offers_ranked.ranks[i].reserved);
+    }
+}
+
 /* false: no such kind */
 static bool walk_body(struct walk *walk, struct pool_event *e)
 {
@@ -291,6 +302,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_CLASS_DEFINED: walk_class_defined(walk, e); return true;
     case POOL_EVENT_GATE_DEFINED: walk_gate_defined(walk, e); return true;
     case POOL_EVENT_BUYING_DEFINED: walk_buying_defined(walk, e); return true;
+    case POOL_EVENT_OFFERS_RANKED: walk_offers_ranked(walk, e); return true;
     case POOL_EVENT_OFFERS_PRICED: walk_offers_priced(walk, e); return true;
     case POOL_EVENT_RATE_TOLD: walk_rate_told(walk, e); return true;
     case POOL_EVENT_MATCHING_DEFINED: walk_matching_defined(walk, e); return true;

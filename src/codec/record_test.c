@@ -53,6 +53,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_MATCHING_DEFINED] = 24 + 16,
         [POOL_EVENT_GATE_DEFINED] = 24 + 56,
         [POOL_EVENT_BUYING_DEFINED] = 24 + 16,
+        [POOL_EVENT_OFFERS_RANKED] = 24 + 104,
     };
     for (uint32_t kind = 1; kind < POOL_EVENT_KIND_END; kind++)
         assert_int_equal(bytes_used_by(kind), expected[kind]);

@@ -161,6 +161,10 @@ json_t *offer_view_json(const struct view_names *names, const struct offer_view 
                  &failed);
     json_set_i64(object, "quoted_usd_micros_per_hour", view->quoted_usd_micros_per_hour, &failed);
     json_set_u64(object, "risk_ppm", view->risk_ppm, &failed);
+    json_set_u64(object, "rank_ppm", view->rank_ppm, &failed);
+    json_set_u64(object, "hazard_ppm", view->hazard_ppm, &failed);
+    json_set_i64(object, "up_us", view->up_us, &failed);
+    json_set_i64(object, "changeover_us", view->changeover_us, &failed);
     json_set_i64(object, "refused_until_us", view->refused_until_us, &failed);
     return json_finish(object, failed);
 }

@@ -157,13 +157,18 @@ static void an_offer_and_a_pool_row(void **state)
                                      .nodes_held = 1,
                                      .refused_until_us = 6,
                                      .quoted_usd_micros_per_hour = 1,
-                                     .risk_ppm = 7};
+                                     .risk_ppm = 7,
+                                     .rank_ppm = 8,
+                                     .hazard_ppm = 9,
+                                     .up_us = 10,
+                                     .changeover_us = 11};
     expect(offer_view_json(&names, &offer),
            "{\"offer\":9,\"provider\":\"provider-3\",\"region\":\"region-2\",\"zone\":\"zone-4\","
            "\"rack\":\"\","
            "\"model\":\"A10\",\"ncu_milli\":400,\"capacity\":\"on_demand\",\"devices\":8,"
            "\"stock\":5,\"nodes_held\":1,\"usd_micros_per_hour\":1,"
            "\"on_demand_usd_micros_per_hour\":2,\"quoted_usd_micros_per_hour\":1,\"risk_ppm\":7,"
+           "\"rank_ppm\":8,\"hazard_ppm\":9,\"up_us\":10,\"changeover_us\":11,"
            "\"refused_until_us\":6}");
     const struct config_pool pool_entry = {
         .name = "tier",

@@ -11,6 +11,7 @@
 #include "core/plan.h"
 #include "core/plan_match.h"
 #include "core/quota.h"
+#include "core/ranking.h"
 #include "core/rate.h"
 #include "core/risk.h"
 #include "core/terms.h"
@@ -417,6 +418,7 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_QUOTA_MODEL_DEFINED: quota_define_model(p, event); return;
     case POOL_EVENT_GATE_DEFINED: gate_define(p, event, out); return;
     case POOL_EVENT_BUYING_DEFINED: buying_define(p, event, out); return;
+    case POOL_EVENT_OFFERS_RANKED: ranking_told(p, event, out); return;
     case POOL_EVENT_OFFERS_PRICED: offer_prices_told(p, event); return;
     case POOL_EVENT_RATE_TOLD: rate_told(p, event, out); return;
     case POOL_EVENT_MATCHING_DEFINED: match_define(p, event); return;

@@ -185,6 +185,23 @@ static bool is_ncu(int64_t ncu_milli)
     return ncu_milli >= -1 && ncu_milli <= QUOTA_MILLI_MAX;
 }
 
+static const char *check_ranks(const struct pool_event *event)
+{
+    uint32_t count = event->u.offers_ranked.count, state = event->u.offers_ranked.state;
+    if (state < RANKING_OWN || state >= RANKING_STATE_END) return "ranks: unknown state";
+    if (count > RANKED_MAX) return "ranks: at most 6 of them in one event";
+    if (count > 0 && state != RANKING_OWN) return "ranks: of the built-in ranking";
+    for (uint32_t i = 0; i < count; i++) {
+        const struct told_rank *rank = &event->u.offers_ranked.ranks[i];
+        if (rank->offer_id == 0) return "ranks: offer 0 means none, use another";
+        if (rank->factor_ppm != 0 &&
+            (rank->factor_ppm < RANK_PPM_MIN || rank->factor_ppm > RANK_PPM_MAX))
+            return "ranks: a price counts a thousandth to a thousand times";
+        if (rank->reserved != 0) return "ranks: reserved field is not 0";
+    }
+    return NULL;
+}
+
 static const char *check_buying(const struct pool_event *event)
 {
     uint32_t scope = event->u.buying_defined.scope;
@@ -300,6 +317,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_MATCHING_DEFINED: return check_matching(event);
     case POOL_EVENT_GATE_DEFINED: return check_gate(event);
     case POOL_EVENT_BUYING_DEFINED: return check_buying(event);
+    case POOL_EVENT_OFFERS_RANKED: return check_ranks(event);
     case POOL_EVENT_KIND_END: break;
     }
     return "event: unknown kind";

@@ -52,6 +52,7 @@ enum pool_event_kind {
     POOL_EVENT_MATCHING_DEFINED,    /* when running jobs are matched anew (plan_match.h) */
     POOL_EVENT_GATE_DEFINED, /* dollars of bought capacity of a class, pool or account (gate.h) */
     POOL_EVENT_BUYING_DEFINED, /* how capacity is bought for a class or a pool (deadline.h) */
+    POOL_EVENT_OFFERS_RANKED,  /* what offers count as, by the site's own ranking (ranking.h) */
     POOL_EVENT_KIND_END,
 };
 
@@ -181,7 +182,22 @@ enum buying_policy {
     BUYING_POLICY_END
 };
 
-enum { PRICED_MAX = 6 };
+/* Whose ranking is in force; why it is the built-in. */
+enum ranking_state {
+    RANKING_OWN = 1, /* the site's */
+    RANKING_BUILT_IN,
+    RANKING_LATE, /* the site's program did not answer in time, */
+    RANKING_FAILED, /* ended or could not be started, */
+    RANKING_NONSENSE, /* answered what cannot be used */
+    RANKING_STATE_END
+};
+
+enum { PRICED_MAX = 6, RANKED_MAX = 6 };
+
+struct told_rank {
+    uint64_t offer_id;
+    uint32_t factor_ppm, reserved; /* its price counts so many millionths; 0: as built in */
+};
 
 struct told_price {
     uint64_t offer_id;
@@ -318,6 +334,10 @@ struct pool_event {
             uint32_t scope, index;     /* enum buying_scope; class or pool */
             uint32_t policy, reserved; /* enum buying_policy */
         } buying_defined;
+        struct {
+            uint32_t count, state; /* enum ranking_state; but for RANKING_OWN, all earlier ranks go */
+            struct told_rank ranks[RANKED_MAX];
+        } offers_ranked;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

@@ -52,6 +52,8 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define QUOTA_MILLI_MAX    INT64_C(1000000000000)  /* a billion NCU */
 #define RATE_MICRO_MAX     UINT64_C(1000000000000) /* a million a second */
 #define WEIGHT_MILLI_MAX   UINT32_C(1000000)       /* a share a thousand times another's */
+#define RANK_PPM_MIN       UINT32_C(1000)          /* of a price: a thousandth, */
+#define RANK_PPM_MAX       UINT32_C(1000000000)    /* a thousand times */
 #define SEQ_MAX            (UINT64_C(1) << 47)     /* ids are seq << 16 | position */
 #define KEY_SHIFT          40 /* node keys, worker ids: incarnation << 40 | n */
 #define INCARNATION_MAX    ((UINT64_C(1) << 23) - 1)

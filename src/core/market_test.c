@@ -192,6 +192,40 @@ static void an_offer_that_refused_is_asked_for_one_node_first(void **state)
     bench_close(&b);
 }
 
+static void rank(struct bench *b, uint32_t state, uint64_t offer_id, uint32_t factor_ppm)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_OFFERS_RANKED,
+                                      .u.offers_ranked = {.count = offer_id != 0,
+                                                          .state = state,
+                                                          .ranks = {{offer_id, factor_ppm, 0}}}});
+}
+
+/* What the site says an offer counts as decides, and is said; without its word the built-in does again. */
+static void the_sites_ranking_decides_until_it_is_gone(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){cheap, dearer}, 2);
+    rank(&b, RANKING_OWN, dearer.id, 100000);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    const struct pool_decision *bought = bench_decision(&b, DECISION_BUY, REASON_RANKED);
+    assert_non_null(bought);
+    assert_int_equal(bought->offer_id, dearer.id);
+    assert_int_equal(bought->a, dearer.price);
+    assert_int_equal(bought->b, dearer.price / 10);
+    rank(&b, RANKING_LATE, 0, 0);
+    rank(&b, RANKING_LATE, 0, 0);
+    assert_int_equal(b.said[DECISION_DISTRUST][REASON_RANKING_LATE], 1); /* once */
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1});
+    bought = bench_decision(&b, DECISION_BUY, REASON_UNRANKED);
+    assert_non_null(bought);
+    assert_int_equal(bought->offer_id, cheap.id);
+    rank(&b, RANKING_BUILT_IN, 0, 0);
+    bench_submit(&b, (struct test_job){.id = 3, .min = 1, .max = 1});
+    assert_non_null(bench_decision(&b, DECISION_BUY, REASON_CHEAPEST));
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_price_that_swings_is_followed_at_most_once_a_minute),
         cmocka_unit_test(spot_said_to_be_taken_soon_is_left_before),
         cmocka_unit_test(an_offer_that_refused_is_asked_for_one_node_first),
+        cmocka_unit_test(the_sites_ranking_decides_until_it_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

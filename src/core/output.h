@@ -212,7 +212,16 @@ enum decision_kind {
                         "its deadline is in @c s")                                                 \
     X(DEADLINE_MISSED, "its deadline has passed, @a s of work are left; it goes on")               \
     X(HAZARD_TOLD, "its provider expects %c of its nodes lost in an hour: it leaves, spot "        \
-                   "elsewhere costs $a/h, here $b/h, for the same NCU")
+                   "elsewhere costs $a/h, here $b/h, for the same NCU")                            \
+    X(RANKED, "first by the site's ranking of what fits: $a/h, counts as $b/h, for ~c NCU")        \
+    X(UNRANKED, "cheapest offer that fits, by the built-in ranking, as the site's is not to be "   \
+                "had: $a/h for ~c NCU[ within $b/h left]")                                         \
+    X(RANKING_LATE, "the site's ranking program did not answer in time: the built-in ranking "     \
+                    "counts until it does")                                                        \
+    X(RANKING_FAILED, "the site's ranking program ended or could not be started: the built-in "    \
+                      "ranking counts until it answers again")                                     \
+    X(RANKING_NONSENSE, "the site's ranking program answered what cannot be used: the built-in "   \
+                        "ranking counts until it answers again")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -17,6 +17,8 @@
 #include "core/prices.h"
 #include "core/promise.h"
 #include "core/quota.h"
+#include "core/ranking.h"
+#include "core/risk.h"
 #include "core/spot_watch.h"
 
 /* More NCU is better, then a lower price with its risk, then the region seen first. */
@@ -122,11 +124,14 @@ static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, i
     uint32_t node = node_order(p, pick->offer, job);
     uint32_t lease = lease_make(p, job, node, pick->device_count, pick->paid_milli);
     p->leases[lease].fallback = fallback;
-    struct pool_decision decision = {.reason = fallback ? REASON_FALLBACK : REASON_CHEAPEST,
+    struct pool_decision decision = {.reason = fallback ? REASON_FALLBACK
+                                                        : ranking_reason(p, pick->offer),
                                      .a = o->usd_micros_per_hour,
                                      .b = budget_left == INT64_MAX ? 0 : budget_left,
                                      .c = (int64_t)p->models[o->model].ncu_milli *
                                           part_of_lease(&p->leases[lease]) / 1000};
+    if (decision.reason == REASON_RANKED)
+        decision.b = risk_weighed(o, o->usd_micros_per_hour);
     if (p->jobs[job].deadline_us != 0 && p->jobs[job].choice != DEADLINE_ANY)
         decision = deadline_purchase(p, job, pick->offer);
     decision.kind = DECISION_BUY;

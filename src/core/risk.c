@@ -39,6 +39,20 @@ static int64_t seen_share_ppm(const pool *p, const struct offer *o, int64_t chan
     return LINDY_PPM * changeover_us / (quiet_us + QUIET_US);
 }
 
+uint32_t risk_hazard_ppm(const pool *p, uint32_t offer)
+{
+    uint32_t ppb, told = p->offers[offer].hazard_ppm;
+    if (!spot_watch_hazard(p, offer, &ppb)) return told;
+    int64_t learned = (int64_t)ppb / 1000 * HOUR_US / SPOT_TICK_US;
+    return learned > told ? (uint32_t)learned : told;
+}
+
+int64_t risk_up_us(const pool *p, uint32_t offer)
+{
+    uint32_t zone = spot_watch_zone(p, offer);
+    return zone == SLOT_NONE ? 0 : spot_watch_age(p, zone) * SPOT_TICK_US;
+}
+
 /* The end of the first moments, then whenever the hazard has halved. */
 static int64_t weigh_again_us(const pool *p, const struct offer *o)
 {
@@ -49,6 +63,8 @@ static int64_t weigh_again_us(const pool *p, const struct offer *o)
 
 int64_t risk_weighed(const struct offer *o, int64_t usd_micros)
 {
+    if (o->rank_ppm != 0)
+        return usd_micros / 1000000 * o->rank_ppm + usd_micros % 1000000 * o->rank_ppm / 1000000;
     if (o->risk_ppm == 0) return usd_micros; /* most: no division */
     return usd_micros + money_share_floor(usd_micros, o->risk_ppm, 1000000);
 }

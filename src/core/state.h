@@ -115,7 +115,8 @@ struct offer {
     uint32_t refused_count; /* waves of refusals since a node of it last came up */
     uint32_t risk_ppm;      /* surcharge on its price */
     uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known */
-    uint32_t rack, reserved;                  /* of all its nodes; 0 = not known */
+    uint32_t rack;                            /* of all its nodes; 0 = not known */
+    uint32_t rank_ppm; /* of its price it counts so much, not its risk (ranking.h); 0 = not so */
     struct list nodes, idle_nodes;
     struct list shared_nodes; /* with room on devices opened for shares */
     struct link idle_link;
@@ -378,6 +379,7 @@ struct pool {
     struct pack *pack;
     struct gate class_gates[JOB_CLASS_END], pool_gates[POOLS_MAX];
     struct buying class_buying[JOB_CLASS_END], pool_buying[POOLS_MAX];
+    uint32_t ranking_state, ranking_reserved; /* enum ranking_state; 0 = never told */
     struct spot_watch *watch;
     void *watch_tables;
     struct heap timers, plans;

@@ -5,6 +5,7 @@
 #include "core/ledger.h"
 #include "core/mig.h"
 #include "core/rate.h"
+#include "core/risk.h"
 #include "core/state.h"
 
 uint32_t pool_jobs_end(const pool *p)
@@ -142,6 +143,10 @@ bool pool_offer_at(const pool *p, uint32_t index, struct offer_view *ret_view)
                             .refused_until_us = o->refused_until_us,
                             .quoted_usd_micros_per_hour = o->quoted_usd_micros_per_hour,
                             .risk_ppm = o->risk_ppm,
+                            .rank_ppm = o->rank_ppm,
+                            .hazard_ppm = risk_hazard_ppm(p, index),
+                            .up_us = risk_up_us(p, index),
+                            .changeover_us = o->changeover_us,
                             .rack = o->rack};
     return true;
 }

@@ -73,6 +73,9 @@ struct offer_view {
     int64_t refused_until_us;
     int64_t quoted_usd_micros_per_hour; /* less than it costs: its bills are higher (bill.h) */
     uint32_t risk_ppm;                  /* surcharge when offers are compared (risk.h) */
+    uint32_t rank_ppm;   /* or what its price counts, by the site's ranking (ranking.h); 0 = not */
+    uint32_t hazard_ppm; /* losses per million node-hours: told, or learned if that is more */
+    int64_t up_us, changeover_us; /* how long it has been on sale without a loss; 0 = not known */
     uint32_t rack;                      /* 0 = not known */
 };
 

@@ -177,13 +177,13 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->idle_listed);
     walk_u32(w, &o->refused_count);
     walk_u32(w, &o->risk_ppm);
+    walk_u32(w, &o->rank_ppm);
     walk_list(w, &o->nodes, p->nodes_end);
     walk_list(w, &o->idle_nodes, p->nodes_end);
     walk_list(w, &o->shared_nodes, p->nodes_end);
     walk_u32(w, &o->host_cpu_milli);
     walk_u32(w, &o->host_memory_mib);
     walk_u32(w, &o->rack);
-    walk_u32(w, &o->reserved);
     walk_link(w, &o->idle_link, p->offers_end);
 }
 
@@ -572,6 +572,7 @@ static void walk_watch(struct walk *w, pool *p)
     for (uint32_t i = 0; i < JOB_CLASS_END; i++) walk_u32(w, &p->class_buying[i].policy);
     for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
         walk_u32(w, &p->pool_buying[i].policy);
+    walk_u32(w, &p->ranking_state);
     walk_i64(w, &watch->next_us);
     walk_u64(w, &watch->uses);
     walk_end(w, &watch->life.zone_count, SPOT_ZONES_MAX);

@@ -134,6 +134,23 @@ static void put_journal(struct server *s, struct page *page)
     put(page, "shoal_journal_batch_events_count %" PRIu64 "\n", sum);
 }
 
+static void put_ranking(struct server *s, struct page *page)
+{
+    static const char *const causes[RANKING_STATE_END] = {[RANKING_LATE] = "late",
+                                                          [RANKING_FAILED] = "failed",
+                                                          [RANKING_NONSENSE] = "nonsense"};
+    one(page, "shoal_ranking_own", "gauge", "1: the site's own ranking of offers counts.",
+        s->ranking.state == RANKING_OWN);
+    one(page, "shoal_ranking_rounds_total", "counter", "Times that offers were ranked anew.",
+        (int64_t)s->ranking.rounds);
+    head(page, "shoal_ranking_fallbacks_total", "counter",
+         "Times that the built-in ranking stepped in for the site's program, by cause.");
+    for (uint32_t state = 0; state < RANKING_STATE_END; state++)
+        if (causes[state] != NULL)
+            put(page, "shoal_ranking_fallbacks_total{cause=\"%s\"} %" PRIu64 "\n", causes[state],
+                s->ranking.failures[state]);
+}
+
 static void put_http(struct server *s, struct page *page)
 {
     struct http_stats stats;
@@ -169,6 +186,7 @@ void api_metrics(struct server *s, request *r)
     put_nodes(s, &page);
     put_totals(s, &page);
     put_journal(s, &page);
+    put_ranking(s, &page);
     put_http(s, &page);
     if (page.failed) {
         mem_free(page.text);

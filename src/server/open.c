@@ -208,6 +208,7 @@ static bool push_definitions(struct server *s, struct error *ret_error)
     for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
         trouble = pump_push(s->pump, &s->config->class_buying[i]);
     if (trouble == NULL) trouble = push_accounts(s);
+    if (trouble == NULL) trouble = ranking_begin(&s->ranking, s);
     return trouble == NULL || error_set(ret_error, "%s: %s", s->config_file, trouble);
 }
 
@@ -260,6 +261,7 @@ static bool open_providers(struct server *s, struct error *ret_error)
                                               .node_observed = server_node_observed};
     if (!providers_open(&s->providers, &options, ret_error)) return false;
     providers_observe_all(&s->providers);
+    ranking_open(&s->ranking);
     return true;
 }
 

@@ -46,6 +46,7 @@ static void on_providers_closed(void *arg)
 static void on_http_closed(void *arg)
 {
     struct server *s = arg;
+    ranking_close(&s->ranking);
     s->http = NULL;
     providers_close(&s->providers, !s->keep_nodes, on_providers_closed, s);
 }

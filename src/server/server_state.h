@@ -19,6 +19,7 @@
 #include "server/offers.h"
 #include "server/providers.h"
 #include "server/pump.h"
+#include "server/ranking.h"
 #include "server/stalls.h"
 #include "server/stream.h"
 
@@ -46,6 +47,7 @@ struct server {
     stream *stream;
     http *http;
     struct providers providers;
+    struct ranking ranking;
     uv_signal_t signals[2];
     uv_timer_t sweep;
     int64_t started_us, restart_us; /* monotonic; how long opening the journal took */

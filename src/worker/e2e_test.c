@@ -148,6 +148,82 @@ static void owner_and_mirror_lost_at_once(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* The same element, which one worker owns and the other mirrors: a bit of it flips in either. The log
+ * names both and the range, and the end has the bits of one worker; without checkpoints the mirror takes
+ * the owner's, and training goes on. */
+static void a_moment_that_differs_is_named_and_gone_back_from(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    static char text[1 << 20];
+    char expected[65], folder[64], variable[96], command[128], log[64], flip[64];
+    unsigned owner[2], mirror;
+    e2e_standalone_hash(expected, "E2E_MOMENTS=1");
+    snprintf(log, sizeof log, "e2e-flip-%ld", (long)getpid());
+    snprintf(folder, sizeof folder, "e2e-flip-ckpt-%ld", (long)getpid());
+    snprintf(variable, sizeof variable, "SHOAL_CHECKPOINT_DIR=%s", folder);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    for (uint32_t who = 1; who <= 2; who++) {
+        e2e_init(&agent);
+        agent.log = log;
+        agent.extra[1] = "SHOAL_EMULATE_SLOT_US=1000";
+        agent.extra[2] = "E2E_MOMENTS=1";
+        agent.extra[3] = variable;
+        agent.extra[4] = "SHOAL_CHECKPOINT_EVERY=10";
+        agent.extra[5] = "SHOAL_GANG=2";
+        agent.extra[6] = flip;
+        snprintf(flip, sizeof flip, "E2E_FLIP_MOMENT=%u:23", who);
+        for (int i = 0; i < 2; i++) e2e_start(&agent);
+        e2e_serve(&agent, STEPS, 120000);
+        assert_int_equal(system(command), 0);
+        assert_true(e2e_read_log(log, text, sizeof text));
+        const char *said = strstr(text, "owner and mirror hold other moments; going back");
+        assert_non_null(said);
+        said = strstr(said, "owner=");
+        assert_non_null(said);
+        assert_int_equal(sscanf(said, "owner=%u mirror=%u", &owner[who - 1], &mirror), 2);
+        assert_int_equal(owner[who - 1] + mirror, 3);
+        assert_non_null(strstr(said, "step=30"));
+        assert_non_null(strstr(said, "resuming from the checkpoint of step 20"));
+        assert_string_equal(agent.hash, expected);
+        assert_int_equal(agent.done_count, 2);
+    }
+    assert_int_equal(owner[0], owner[1]); /* once the owner's copy was wrong, once the mirror's */
+}
+
+/* Nothing to go back to: a joiner brings the vote, and the two agree again after it. */
+static void without_checkpoints_the_mirror_takes_the_owners(void **state)
+{
+    (void)state;
+    static struct agent agent;
+    static char text[1 << 20];
+    char log[64];
+    snprintf(log, sizeof log, "e2e-mend-%ld", (long)getpid());
+    e2e_init(&agent);
+    agent.log = log;
+    agent.extra[2] = "E2E_MOMENTS=1";
+    agent.extra[3] = "SHOAL_GANG=2";
+    agent.extra[4] = "E2E_FLIP_MOMENT=1:6";
+    for (int i = 0; i < 2; i++) e2e_start(&agent);
+    e2e_serve(&agent, 10, 120000);
+    e2e_start(&agent);
+    e2e_serve(&agent, 24, 120000);
+    e2e_start(&agent); /* another vote */
+    e2e_serve(&agent, STEPS, 120000);
+    assert_int_equal(agent.done_count, 4);
+    assert_true(e2e_read_log(log, text, sizeof text));
+    const char *said = strstr(text, "the mirror takes the owner's");
+    assert_non_null(said);
+    said = strstr(said, "step=");
+    assert_non_null(said);
+    int64_t step = strtoll(said + 5, NULL, 10);
+    for (; said != NULL; said = strstr(said, "the mirror takes the owner's")) {
+        said = strstr(said, "step=");
+        assert_non_null(said);
+        assert_int_equal(strtoll(said + 5, NULL, 10), step); /* said by each, in one vote */
+    }
+}
+
 /* One NaN in one slot of step 6, under each policy. */
 static void a_nan_is_skipped_stopped_at_or_passed_on(void **state)
 {
@@ -348,6 +424,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(slots_follow_the_speed_of_real_processes),
         cmocka_unit_test(a_nan_is_skipped_stopped_at_or_passed_on),
         cmocka_unit_test(so_do_those_with_sharded_moments),
+        cmocka_unit_test(a_moment_that_differs_is_named_and_gone_back_from),
+        cmocka_unit_test(without_checkpoints_the_mirror_takes_the_owners),
         cmocka_unit_test(a_worker_holds_its_share_of_the_moments),
         cmocka_unit_test(owner_and_mirror_lost_at_once),
         cmocka_unit_test(a_new_group_reads_the_newest_checkpoint_together),

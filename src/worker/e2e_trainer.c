@@ -1,6 +1,7 @@
 /* A real but tiny training program for the end-to-end test: gradients that depend on weights, step
  * and slot; momentum as optimizer state. E2E_ELEMENTS sets the size, E2E_IDENTITY the identity.
  * E2E_FLIP: after the first step that the worker of this id applies, a bit of its weights flips.
+ * E2E_FLIP_MOMENT=WORKER:STEP: after that step a bit flips in the last moment it has applied.
  * With E2E_MOMENTS the library keeps the optimizer's state, as two moments.
  *
  * E2E_STALLS names a folder: while it holds a file "WORKER.data" the worker of that id waits for
@@ -121,6 +122,21 @@ static void flip_once(float *weights)
     done = true;
 }
 
+static void flip_moment(const struct shoal_work *work)
+{
+    const char *when = getenv("E2E_FLIP_MOMENT"), *worker = getenv("SHOAL_WORKER");
+    unsigned who, bits;
+    unsigned long long step;
+    static bool done;
+    if (done || when == NULL || worker == NULL || work->last == 0) return;
+    if (sscanf(when, "%u:%llu", &who, &step) != 2 || step != work->step) return;
+    if (strtoul(worker, NULL, 10) != who) return;
+    memcpy(&bits, &work->moment[0][work->count - 1], sizeof bits);
+    bits ^= 1u << 20;
+    memcpy(&work->moment[0][work->count - 1], &bits, sizeof bits);
+    done = true;
+}
+
 int main(void)
 {
     const char *text = getenv("E2E_ELEMENTS"), *identity = getenv("E2E_IDENTITY");
@@ -158,6 +174,7 @@ int main(void)
             shoal_submit(job, compute(job, weights, count, &work));
         } else if (sharded) {
             apply_range(&work);
+            flip_moment(&work);
             held += work.count;
             if (work.last != 0)
                 fprintf(stderr, "step %llu: %llu elements held\n", (unsigned long long)work.step,

@@ -97,7 +97,8 @@ bool engine_found(struct shoal *shoal)
     struct error error;
     enum ckpt_load_result result = CKPT_NONE;
     bool fell_back = shoal->member->shards.fell_back;
-    if (fell_back && !shoal->member->load.alone)
+    bool lost = fell_back && !shoal->member->shards.disputed; /* else that was said */
+    if (lost && !shoal->member->load.alone)
         fprintf(stderr, "optimizer moments were lost with their owner and their mirror; going back "
                         "to the newest checkpoint\n");
     if (found_together(shoal)) return true;

@@ -154,11 +154,27 @@ static void tell_outvoted(struct shoal *shoal)
                  "worker=%" PRIu64 " step=%" PRIu64, id, shoal->member->turn.position);
 }
 
+static void tell_dispute(struct shoal *shoal)
+{
+    struct member_dispute d;
+    uint64_t first, count;
+    if (!member_take_dispute(shoal->member, &d)) return;
+    member_mirror_unit(shoal->member, d.unit, &first, &count);
+    log_line(LOG_WARN, "worker",
+             d.falls_back ? "owner and mirror hold other moments; going back to the newest "
+                            "checkpoint, of which they agreed"
+                          : "owner and mirror hold other moments, and there are no checkpoints to "
+                            "go back to; the mirror takes the owner's",
+             "owner=%" PRIu64 " mirror=%" PRIu64 " first=%" PRIu64 " end=%" PRIu64 " step=%" PRIu64,
+             d.owner, d.mirror, first, first + count, shoal->member->turn.position);
+}
+
 void report_changes(struct shoal *shoal)
 {
     struct member *m = shoal->member;
     write_page(shoal);
     tell_outvoted(shoal);
+    tell_dispute(shoal);
     report_stall(shoal);
     struct member_commit commit;
     if (shoal->net == NULL) {

@@ -67,7 +67,7 @@ struct member_peer {
     uint64_t id;
     bool connected, knows_status;
     struct wire_status status;
-    bool status_due, turn_due, fetch_due;
+    bool status_due, turn_due, fetch_due, digests_due;
     uint64_t told_self;                         /* of self_changes: what it knows of this member */
     struct wire_shard shard[MEMBER_SHARDS_MAX]; /* results of ours that this leader is to hear */
     uint32_t shard_count;
@@ -120,6 +120,18 @@ struct member_load {   /* a LOAD, see member_load.c */
     uint32_t tries;
     int64_t waits_us;    /* since when it could have founded, but for member_load_waits() */
     struct wire_tag tag; /* of the part that was taken to be read last */
+};
+
+struct member_dispute {     /* owner and mirror of a unit of moments hold other bits */
+    bool known, falls_back; /* back to the newest checkpoint; else the mirror takes the owner's */
+    uint32_t unit;
+    uint64_t owner, mirror; /* ids; mirror 0: not known here */
+};
+
+struct member_mirror { /* see member_mirror.c */
+    uint64_t awaited;  /* bit i: digests of member i of the VOTE */
+    uint64_t position; /* of the last VOTE that ended */
+    struct member_dispute dispute;
 };
 
 /* One committed step, for the record. */
@@ -188,6 +200,7 @@ struct member {
     struct exchange exchange;
     struct transfer_in in;
     struct member_load load;
+    struct member_mirror mirror;
     struct member_shards shards; /* with config.moment_count alone */
 
     struct member_saves saves; /* member_save.c */
@@ -258,6 +271,10 @@ void member_told(struct member *m, uint64_t steps); /* all steps below are store
 /* A member whose weights were not those of the others after a join, so that it gets them anew; false:
  * none since. */
 bool member_take_outvoted(struct member *m, uint64_t *ret_id);
+/* The last dispute over moments, once; the elements of a unit. */
+bool member_take_dispute(struct member *m, struct member_dispute *ret_dispute);
+void member_mirror_unit(const struct member *m, uint32_t unit, uint64_t *ret_first,
+                        uint64_t *ret_count);
 void member_leave(struct member *m);
 /* Steps applied. */
 static inline uint64_t member_step(const struct member *m)
@@ -356,6 +373,16 @@ void member_load_advance(struct member *m);
 void member_vote_begin(struct member *m);
 void member_vote_advance(struct member *m);
 bool member_vote_is_over(const struct member *m);
+/* member_mirror.c */
+void member_mirror_begin(struct member *m);
+size_t member_mirror_fill(struct member *m, struct member_peer *peer, uint8_t *bytes);
+bool member_mirror_take(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
+                        size_t count);
+void member_mirror_advance(struct member *m);
+bool member_mirror_waits(const struct member *m); /* some have not compared yet */
+bool member_mirror_ends(struct member *m);
+bool member_mirror_falls_back(struct member *m);
+bool member_mirror_is_due(const struct member *m, uint64_t position);
 /* member_save.c */
 bool member_save_is_active(const struct member *m, const struct wire_tag *tag);
 bool member_saves_any(const struct member *m); /* in flight, as leader or as member */

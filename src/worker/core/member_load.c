@@ -8,8 +8,8 @@
  *            sees no store, or (the founder) those of which neither does. Each sends its stripe to
  *            all others, and moments to whoever is to have them and did not read them, so that every
  *            byte is read once and no worker sends more than its part of it.
- * Whole      Has a member all stripes and all moments that are its own, it has the state; the turn
- *            is over when all have. Nothing is in force before: a LOAD that breaks is given again.
+ * Whole      A member with all stripes and all moments that are its own says so (status.ready); when
+ *            all are, all have the state. Nothing is in force before: a LOAD that breaks is given again.
  * Fails      Who cannot read its part says so, and sees no checkpoint any more; the next LOAD goes
  *            without it. If the founder cannot, or LOAD_TRIES broke, it reads everything alone, goes
  *            to older checkpoints where that fails, and the others are synced.
@@ -81,6 +81,7 @@ void member_load_begin(struct member *m)
     member_drop_state(m);
     m->load.wanted = reads(&m->turn, m->me);
     m->load.read = false;
+    m->self.ready = (struct wire_tag){0};
     member_ask_for_state(m);
     if (wire_turn_cuts(&m->turn)) member_shard_begin_load(m);
     member_load_advance(m);
@@ -111,14 +112,39 @@ void member_loaded(struct member *m, bool read)
     member_settle(m);
 }
 
-/* All stripes, and all moments that are to be its own: it is one of the group. */
+/* All stripes, and all moments that are to be its own, are here. */
+static bool is_whole(const struct member *m)
+{
+    bool read = !reads(&m->turn, m->me) || m->load.read;
+    return read && !m->in.active && member_shard_is_loaded(m) &&
+           !same_tag(&m->self.broken, &m->turn.tag);
+}
+
+/* All are whole; also if some of them have gone since, but somebody saw it. */
+static bool all_are_whole(const struct member *m)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < m->turn.member_count; i++) {
+        const struct wire_status *status = member_status_of(m, m->turn.member[i]);
+        if (member_is_there(m, i)) return true;
+        all = all && status != NULL && same_tag(&status->ready, &m->turn.tag);
+    }
+    return all;
+}
+
+/* The first to have the state would lead, and break the LOAD for the others: all get it at once. */
 void member_load_advance(struct member *m)
 {
     if (m->turn.kind != TURN_LOAD || m->me == GROUP_NOBODY || m->self.has_state) return;
-    if (m->in.active || !member_shard_is_loaded(m)) return;
-    if (reads(&m->turn, m->me) && !m->load.read) return;
-    if (same_tag(&m->self.broken, &m->turn.tag)) return;
-    quant_check_scales(m->config.scale, m->config.layout->block_count);
+    if (!is_whole(m)) return;
+    if (!same_tag(&m->self.ready, &m->turn.tag)) {
+        quant_check_scales(m->config.scale, m->config.layout->block_count);
+        m->self.ready = m->turn.tag;
+        if (wire_turn_cuts(&m->turn)) m->self.held = m->turn.tag;
+        member_tell_all(m);
+    }
+    if (!all_are_whole(m)) return;
+    m->self.ready = (struct wire_tag){0};
     m->self.has_state = m->self.unsure = 1;
     m->self.position = m->turn.position;
     m->self.era = m->turn.era;
@@ -126,7 +152,6 @@ void member_load_advance(struct member *m)
     m->self.fell_base = m->turn.fell_base;
     m->self.moved_by = m->turn.tag;
     m->self.founds = 0;
-    if (wire_turn_cuts(&m->turn)) m->self.held = m->turn.tag;
     m->shards.fell_back = false;
     m->load.tries = 0;
     m->saves.position = m->turn.position;

@@ -477,9 +477,13 @@ bool member_plan(struct member *m, struct wire_turn *turn, struct wire_cut *ret_
     member_begin_turn(m, &seen, turn);
     if (member_is_sharded(m) && member_plan_seal(m, &seen, turn)) return true;
     if (member_is_sharded(m) && member_seal_waits(m, &seen)) return false;
-    if (member_vote_is_due(&seen)) {
+    if (member_mirror_falls_back(m)) return false;
+    bool state;
+    if (member_vote_is_due(m, &seen, &state)) {
         choose_members(&seen, false, turn);
+        turn->attempt = state;
         turn->kind = TURN_VOTE;
+        if (member_is_sharded(m)) turn->base = *member_plan_base(m);
         return true;
     }
     bool behind = any_behind(&seen);

@@ -55,7 +55,10 @@ bool member_turn_is_over(const struct member *m); /* complete, or broken */
 void member_see(const struct member *m, struct seen *ret_seen);
 void member_begin_turn(const struct member *m, const struct seen *seen, struct wire_turn *turn);
 
-bool member_vote_is_due(const struct seen *seen); /* member_vote.c */
+/* member_vote.c. *ret_state: on weights and scales too, not on moments alone. */
+bool member_vote_is_due(const struct member *m, const struct seen *seen, bool *ret_state);
+/* What the next turn may build on: the newest cut that is whole. */
+const struct wire_tag *member_plan_base(const struct member *m);
 
 /* Status of `id`, this member's own included; NULL: not connected or not heard yet. */
 const struct wire_status *member_status_of(const struct member *m, uint64_t id);

@@ -20,6 +20,11 @@ static const struct member_base *plan_base(const struct member *m)
     return &s->next;
 }
 
+const struct wire_tag *member_plan_base(const struct member *m)
+{
+    return &plan_base(m)->tag;
+}
+
 static bool stands_on(const struct wire_status *status, const struct wire_tag *base)
 {
     return same_tag(&status->base, base) || same_tag(&status->held, base);

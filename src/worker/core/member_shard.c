@@ -429,6 +429,22 @@ void member_shard_moved(struct member *m)
     }
 }
 
+void member_shard_fall_back(struct member *m)
+{
+    struct member_shards *s = &m->shards;
+    s->lost_since_us = 0;
+    exchange_abort(&m->exchange);
+    handover_abort(&s->handover);
+    m->self.era++;
+    m->self.fell_at = m->self.position;
+    m->self.fell_base = m->self.base;
+    member_drop_state(m);
+    s->fell_back = true;
+    s->disputed = false;
+    m->founding = true;
+    member_tell_all(m);
+}
+
 /* The leader alone, while it finds that what is held by nobody stays so. */
 void member_shard_watch_loss(struct member *m, bool lost)
 {
@@ -444,14 +460,5 @@ void member_shard_watch_loss(struct member *m, bool lost)
         if (lost_us >= 2 * MEMBER_LOST_US) m->exit = MEMBER_WANT_EXIT_LEFT;
         return;
     }
-    s->lost_since_us = 0;
-    exchange_abort(&m->exchange);
-    handover_abort(&s->handover);
-    m->self.era++;
-    m->self.fell_at = m->self.position;
-    m->self.fell_base = m->self.base;
-    member_drop_state(m);
-    s->fell_back = true;
-    m->founding = true;
-    member_tell_all(m);
+    member_shard_fall_back(m);
 }

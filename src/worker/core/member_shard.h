@@ -56,6 +56,7 @@ struct member_shards {
     uint64_t shadow_position; /* of the weights that are whole in next_weights; 0: none are */
     bool release_due;         /* some moments are no longer needed: see member_needs_block() */
     bool fell_back;           /* founding after a loss: the initial weights are gone */
+    bool disputed;            /* not after a loss: two copies differed */
     uint32_t lost_units;
     int64_t lost_since_us; /* 0: nothing is lost */
 };
@@ -93,8 +94,9 @@ void member_shard_save_map(const struct member *m, struct shard_map *ret_map);
 void member_shard_ready(struct member *m); /* the reduction is done here */
 void member_shard_moved(struct member *m); /* a step was placed */
 void member_shard_advance(struct member *m);
-void member_shard_forget(struct member *m); /* what it holds is not of its position any more */
-void member_shard_found(struct member *m);  /* it holds everything, from a checkpoint */
+void member_shard_forget(struct member *m);    /* what it holds is not of its position any more */
+void member_shard_found(struct member *m);     /* it holds everything, from a checkpoint */
+void member_shard_fall_back(struct member *m); /* as leader: to the newest checkpoint, a new era */
 void member_shard_watch_loss(struct member *m, bool lost);
 bool member_shard_next(struct member *m, uint32_t to, struct exchange_message *ret_message);
 

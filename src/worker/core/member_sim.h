@@ -124,7 +124,9 @@ struct world {
     uint32_t nodes_max, alive_max;
     bool calm, spiky, noisy, sharded, gentle, split;
     bool lonely, taken; /* see lonely_trouble() */
-    bool flips;  /* nothing happens but joins, and in what comes to a joiner a bit flips, once */
+    bool flips; /* nothing happens but joins, and in what comes to a joiner a bit flips, once */
+    bool
+        spoils; /* the same, but for bits of moments that somebody owns or mirrors, again and again */
     bool sticky; /* now and then a program is stuck in its slot for seconds */
     struct layout layout;
     uint64_t start[BLOCKS + 1];
@@ -147,6 +149,7 @@ struct world {
     uint32_t done_count, crashes, joins, leaves, glitches, damages, redone, stuck, left_out;
     uint32_t watched; /* states that came while the others computed */
     uint32_t outvoted, flipped, founds, loads, load_failures;
+    uint32_t spoiled, spoiled_mirrors, disputes;
     uint64_t left_at;
     const char *wrong;
 };
@@ -191,6 +194,7 @@ void sim_reference(struct world *w);  /* final bits and norms of the run on one 
 
 /* member_sim_check.c: what is wrong is said in w->wrong. */
 void sim_check_cover(struct world *w, const struct node *node);
+bool sim_holds_block(const struct member *m, uint32_t block); /* its moments */
 void sim_check_moments(struct world *w, const struct node *node);
 void sim_check_state(struct world *w, struct node *node); /* weights and scales of each position */
 void sim_watch_progress(struct world *w, struct node *node);

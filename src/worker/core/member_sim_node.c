@@ -19,7 +19,7 @@ static void take_commits(struct world *w, uint32_t index)
     struct member_commit commit;
     while (member_take_commit(&w->node[index].member, &commit)) {
         uint64_t step = commit.step;
-        if (w->loss_known[step] && memcmp(&w->loss[step], &commit.loss, 4) != 0)
+        if (w->loss_known[step] && !w->spoils && memcmp(&w->loss[step], &commit.loss, 4) != 0)
             w->wrong = "a step was reported with two losses";
         if (!w->loss_known[step]) w->redone += commit.turn.redone_slots;
         if (w->report_us[step][index] == 0) w->report_us[step][index] = w->now_us + 1;
@@ -79,7 +79,7 @@ static void flip(struct world *w, struct node *node)
         if (!w->node[id - 1].flipped) w->wrong = "a sound member was outvoted";
     }
     bool votes = m->turn.kind == TURN_VOTE; /* at once: the digest is made */
-    if (!w->flips || !came || node->flipped || !m->parked || votes) return;
+    if (!w->flips || w->spoils || !came || node->flipped || !m->parked || votes) return;
     uint32_t bits;
     float *weight = &node->weights[sim_below(w, WEIGHTS)];
     memcpy(&bits, weight, sizeof bits);
@@ -87,6 +87,33 @@ static void flip(struct world *w, struct node *node)
     memcpy(weight, &bits, sizeof bits);
     node->flipped = true;
     w->flipped++;
+}
+
+/* In mid-step, so that a checkpoint that is being copied has what was compared. */
+static void spoil(struct world *w, struct node *node)
+{
+    struct member *m = &node->member;
+    struct member_dispute dispute;
+    while (member_take_dispute(m, &dispute)) {
+        w->disputes++;
+        if (w->spoiled == 0) w->wrong = "sound moments were disputed";
+    }
+    bool rests = m->parked && m->self.has_state && m->self.position > 0 &&
+                 m->turn.kind == TURN_COMPUTE && m->turn.save == 0 && !m->saves.wanted &&
+                 m->saves.copying == 0 && !m->shards.applying && m->self.ready.turn == 0;
+    if (!w->spoils || !rests || w->spoiled > w->fallbacks || sim_below(w, 300) != 0) return;
+    uint32_t block = sim_below(w, BLOCKS - 1), bits;
+    if (!sim_holds_block(m, block)) return;
+    const struct member_base *base = &m->shards.base;
+    uint32_t unit = shard_unit_of(base->map.unit_count, BLOCKS, block);
+    uint8_t mirror = base->map.mirror[unit];
+    if (mirror == SHARD_NONE) return;
+    float *moment = &node->moment[sim_below(w, MOMENTS)][w->start[block]];
+    memcpy(&bits, moment, sizeof bits);
+    bits ^= UINT32_C(1) << sim_below(w, 23);
+    memcpy(moment, &bits, sizeof bits);
+    w->spoiled++;
+    w->spoiled_mirrors += base->member[mirror] == m->config.id;
 }
 
 void sim_serve(struct world *w, uint32_t index)
@@ -100,6 +127,7 @@ void sim_serve(struct world *w, uint32_t index)
                   m->self.position == m->turn.position;
     node->watching = m->watching;
     flip(w, node);
+    spoil(w, node);
     take_commits(w, index);
     take_manifest(w, node);
     release(w, node);
@@ -169,7 +197,7 @@ void sim_hand_in(struct world *w, struct node *node)
 
 static void note_fallback(struct world *w, const struct node *node)
 {
-    if (!node->member.shards.fell_back) return;
+    if (!node->member.shards.fell_back || node->member.load.alone) return;
     w->fallbacks++;
     if (!w->store_full) w->wrong = "fell back to nothing";
     if (w->gentle && !node->was_cut_off)

@@ -115,6 +115,7 @@ bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint
     case WIRE_FETCH: sound = member_take_fetch(m, peer, bytes, count); break;
     case WIRE_SHARD: sound = take_shard(m, peer, bytes, count); break;
     case WIRE_VOUCH: sound = take_vouch(m, peer, bytes, count); break;
+    case WIRE_DIGESTS: sound = member_mirror_take(m, peer, bytes, count); break;
     case WIRE_SUMMARY: sound = member_take_summary(m, peer, bytes, count); break;
     case WIRE_HELLO:
     case WIRE_PROOF:

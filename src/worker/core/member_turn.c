@@ -87,7 +87,7 @@ void member_accept(struct member *m, const struct wire_turn *turn)
     member_shard_accept(m);
     for (uint32_t i = 0; i < m->peer_count; i++) {
         m->peer[i].out.active = false;
-        m->peer[i].fetch_due = false;
+        m->peer[i].fetch_due = m->peer[i].digests_due = false;
     }
     if (!m->committing) exchange_abort(&m->exchange);
     if (m->self.leaving && m->me == GROUP_NOBODY && member_shard_may_go(m))

@@ -6,8 +6,9 @@
  *            digests of all, and the same result: the one that most have; of equals the one that more
  *            have who were sure; then that of the lowest id. Who has another gives up its state and is
  *            synced like a joiner.
- * Covers     All that is the same everywhere: weights, the program's state, scales. Moments that are
- *            sharded have two holders and no majority.
+ * Covers     All that is the same everywhere: weights, the program's state, scales. Of sharded moments
+ *            owner and mirror are compared in the same turn (member_mirror.c), which also comes without
+ *            a join.
  * Cost       One pass over the state in each member at once, per join. */
 #include "core/assert.h"
 #include "worker/core/member_plan.h"
@@ -35,8 +36,10 @@ void member_vote_begin(struct member *m)
         m->self.broken = m->turn.tag;
         return;
     }
+    member_mirror_begin(m);
     m->self.voted = m->turn.tag;
-    m->self.digest = (transfer_digest(&m->config.state) & ~UNSURE) | m->self.unsure;
+    uint64_t digest = m->turn.attempt > 0 ? transfer_digest(&m->config.state) : 0;
+    m->self.digest = (digest & ~UNSURE) | m->self.unsure;
 }
 
 /* False: not all have voted yet. */
@@ -65,9 +68,15 @@ void member_vote_advance(struct member *m)
 {
     uint64_t digest;
     if (m->turn.kind != TURN_VOTE || m->me == GROUP_NOBODY || !m->self.has_state) return;
+    member_mirror_advance(m);
     if (wire_tag_compare(&m->vote_ended, &m->turn.tag) == 0 || !find_majority(m, &digest)) return;
+    if (member_mirror_waits(m)) return;
     m->vote_ended = m->turn.tag;
     m->self.unsure = 0;
+    if (member_mirror_ends(m)) { /* who of the two is wrong, and so whose weights, is not known */
+        member_tell_all(m);
+        return;
+    }
     for (uint32_t i = 0; i < m->turn.member_count; i++)
         if (!agree(member_status_of(m, m->turn.member[i])->digest, digest))
             m->outvoted |= UINT64_C(1) << i;
@@ -94,10 +103,10 @@ bool member_vote_is_over(const struct member *m)
         if (!status->has_state) continue; /* outvoted, or lost: it is behind */
         pending = pending || !has_voted(m, status) || status->unsure;
     }
-    return !pending;
+    return !pending && !member_mirror_waits(m);
 }
 
-bool member_vote_is_due(const struct seen *seen)
+bool member_vote_is_due(const struct member *m, const struct seen *seen, bool *ret_state)
 {
     uint32_t level = 0;
     bool unsure = false;
@@ -106,5 +115,6 @@ bool member_vote_is_due(const struct seen *seen)
         level++;
         unsure = unsure || seen->status[i]->unsure;
     }
-    return unsure && level > 1;
+    *ret_state = unsure;
+    return level > 1 && (unsure || member_mirror_is_due(m, seen->best->position));
 }

@@ -255,6 +255,10 @@ static size_t fill_data(struct member *m, struct member_peer *peer, uint8_t *byt
         *ret_kind = WIRE_FETCH;
         return fill_fetch(m, bytes);
     }
+    if (peer->digests_due) {
+        *ret_kind = WIRE_DIGESTS;
+        return member_mirror_fill(m, peer, bytes);
+    }
     return 0;
 }
 

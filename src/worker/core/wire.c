@@ -209,6 +209,8 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
     wire_write_u64(&cursor, status->host);
     wire_write_u64(&cursor, status->seen);
     wire_write_u64(&cursor, status->founds);
+    wire_write_tag(&cursor, &status->checked);
+    wire_write_u32(&cursor, status->disputed);
     wire_write_tag(&cursor, &status->voted);
     wire_write_u64(&cursor, status->digest);
     wire_write_u64(&cursor, (uint64_t)status->beat_us);
@@ -245,10 +247,14 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
     status.host = wire_read_u64(&cursor);
     status.seen = wire_read_u64(&cursor);
     status.founds = wire_read_u64(&cursor);
+    status.checked = wire_read_tag(&cursor);
+    status.disputed = wire_read_u32(&cursor);
     status.voted = wire_read_tag(&cursor);
     status.digest = wire_read_u64(&cursor);
     uint64_t beat_us = wire_read_u64(&cursor);
-    if (!ended_well(&cursor) || flags > 31 || beat_us > LIVENESS_DUE_US_MAX) return false;
+    if (!ended_well(&cursor) || flags > 31 || beat_us > LIVENESS_DUE_US_MAX ||
+        status.disputed > SHARD_UNITS_MAX)
+        return false;
     status.beat_us = (int64_t)beat_us;
     *ret_status = status;
     return true;

@@ -37,6 +37,7 @@ enum wire_kind {
     WIRE_SHARD,     /* a shard is written, or failed */
     WIRE_VOUCH,     /* what the sender knows of another peer's life */
     WIRE_SUMMARY,   /* what the sender does, and for how long (recorder.h); with every beat */
+    WIRE_DIGESTS,   /* in a VOTE, from a mirror to the owner: of the moments they share */
     WIRE_KIND_END,
 };
 
@@ -91,7 +92,9 @@ struct wire_status {
     uint64_t seen; /* newest checkpoint that it has read or written of, its step + 1; 0: none */
     uint64_t
         founds; /* it has no state and founds at this checkpoint, the step + 1 (member_load.c) */
-    struct wire_tag voted; /* the last VOTE it has made a digest for */
+    struct wire_tag checked; /* the last VOTE in which it has compared all moments it owns */
+    uint32_t disputed;       /* the first unit that differed then, + 1; 0: none (member_mirror.c) */
+    struct wire_tag voted;   /* the last VOTE it has made a digest for */
     uint64_t digest;
     int64_t beat_us; /* when the sender's newest beat was due, in its clock (liveness.h) */
 };
@@ -121,7 +124,8 @@ enum turn_kind {
 struct wire_turn {
     struct wire_tag tag;
     uint64_t generation, position;
-    uint32_t attempt, redone_slots, member_count, slot_count;
+    uint32_t attempt; /* COMPUTE: of this position; VOTE: 0: on moments alone */
+    uint32_t redone_slots, member_count, slot_count;
     uint8_t kind, save;
     uint64_t era, fell_at; /* as in the status */
     struct wire_tag fell_base;

@@ -43,6 +43,16 @@ static bool is_possible(const json_t *option)
     return json_is_true(json_object_get(option, "possible"));
 }
 
+/* What it takes to bring the data of the job there. */
+static void add_data(struct text *what, const json_t *option)
+{
+    char usd[FORMAT_BYTES], took[FORMAT_BYTES];
+    double seconds = row_real(option, "staging_s"), egress = row_real(option, "egress_usd");
+    if (seconds <= 0 && egress <= 0) return;
+    text_add(what, "; data: %s of egress, %s", format_usd(usd, micros_of(egress), 2),
+             format_duration(took, (int64_t)(seconds * 1e6)));
+}
+
 static void add_option(struct table *table, const json_t *option, bool is_chosen)
 {
     char text[FORMAT_BYTES];
@@ -52,6 +62,7 @@ static void add_option(struct table *table, const json_t *option, bool is_chosen
         text_add(&what, "%s", row_text(option, "text"));
     else
         add_lines(&what, option);
+    add_data(&what, option);
     table_row_style(table, is_chosen ? TERM_GREEN : is_possible(option) ? TERM_PLAIN : TERM_DIM);
     table_cell(table, "%s", is_chosen ? "→" : "");
     table_cell(table, "%s", strategy_text(option, text));
@@ -208,6 +219,7 @@ static void print_short_plan(const json_t *plan)
     double hours = row_real(option, "hours");
     int64_t took_us = (int64_t)(hours * HOUR_US);
     add_lines(&made, option);
+    add_data(&made, option);
     printf("plan:   %s/h in %s: %s\n",
            format_usd(rate, micros_of(row_real(option, "usd_per_hour")), 2),
            row_text(option, "region"), text_get(&made));

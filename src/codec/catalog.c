@@ -147,6 +147,7 @@ bool catalog_parse(struct catalog *catalog, const char *file, const char *text, 
         if (yaml_copy_name(item, yaml_key_at(models, i), name, sizeof name))
             read_model(&layered, item, name);
     }
+    links_read(&layered.links, yaml_map(root, "links"));
     bool good = yaml_finish(tree, ret_error);
     yaml_close(tree);
     if (good) *catalog = layered;
@@ -155,8 +156,13 @@ bool catalog_parse(struct catalog *catalog, const char *file, const char *text, 
 
 bool catalog_parse_shipped(struct catalog *catalog, struct error *ret_error)
 {
-    return catalog_parse(catalog, "catalog/devices.yaml", catalog_shipped_text,
-                         catalog_shipped_bytes, ret_error);
+    struct catalog both = *catalog;
+    bool good = catalog_parse(&both, "catalog/devices.yaml", catalog_shipped_text,
+                              catalog_shipped_bytes, ret_error) &&
+                catalog_parse(&both, "catalog/links.yaml", links_shipped_text, links_shipped_bytes,
+                              ret_error);
+    if (good) *catalog = both;
+    return good;
 }
 
 /* ---- reading references ---- */

@@ -1,6 +1,6 @@
 /* The catalog: device models and what they can do.
  *
- * Role       Turns catalog/devices.yaml (shipped, embedded in the binary) and the user's own
+ * Role       Turns catalog/devices.yaml and links.yaml (shipped, embedded in the binary) and the user's own
  *            catalog on top of it into a table. The index of a capability is its bit in every
  *            capability_mask, the index of a model its number in events.
  * Numbers    Journaled events hold these indices, so a journal's owner must keep them: call
@@ -16,6 +16,7 @@
 #define SHOAL_CODEC_CATALOG_H
 
 #include "base/error.h"
+#include "codec/links.h"
 #include "codec/yaml.h"
 #include "core/event.h"
 #include <stddef.h>
@@ -35,6 +36,7 @@ struct catalog {
     uint32_t capability_count, model_count;
     char capabilities[CATALOG_CAPABILITIES_MAX][CATALOG_NAME_BYTES];
     struct catalog_model models[CATALOG_MODELS_MAX];
+    struct links links;
 };
 
 /* What a pool or a job asks of each device. */

@@ -16,6 +16,7 @@ enum {
     ENV_KEY_MAX = 255, /* libyaml takes keys below 1024 characters, and no sane one is longer */
 };
 #define MONEY_MAX_USD_MICROS INT64_C(1000000000000000) /* a billion dollars */
+#define DATA_GB_MICROS_MAX   INT64_C(1000000000000000) /* an exabyte */
 #define STEPS_MAX            INT64_C(1000000000000)
 #define WORK_MAX_US          INT64_C(3600000000) /* an hour for one slot of one step */
 
@@ -298,6 +299,19 @@ static int64_t read_money(yaml_item *budget, const char *key)
     return usd_micros;
 }
 
+/* What it reads, and where that lies. */
+static void read_data(struct job_spec *spec, yaml_item *data)
+{
+    if (data == NULL) return;
+    (void)yaml_require(data, "region"); /* noted */
+    (void)yaml_require(data, "gb");     /* noted */
+    yaml_name(data, "region", spec->data_region, sizeof spec->data_region);
+    int64_t micros = yaml_micros(data, "gb", 1000, DATA_GB_MICROS_MAX, 1000000);
+    if (micros % 1000 != 0)
+        yaml_mistake(yaml_any(data, "gb"), "\"gb\" is finer than 0.001; round it");
+    spec->terms.data_bytes = (uint64_t)micros * 1000;
+}
+
 static void read_gate(struct job_spec *spec, yaml_item *budget)
 {
     const char *above = yaml_string(budget, "above_gate", "");
@@ -336,6 +350,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
     read_devices(spec, needs);
     read_parts(spec, needs);
     read_nearness(spec, needs);
+    read_data(spec, yaml_map(root, "data"));
     read_budget(spec, yaml_map(root, "budget"));
     read_market(spec, yaml_map(root, "market"));
     read_elastic(spec, root);
@@ -402,9 +417,9 @@ static struct pool_event terms_event(const struct job_terms *terms)
     return event;
 }
 
-bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_hash,
-                    id_of_name_fn *id_of, void *id_self, struct job_events *ret_events,
-                    struct error *ret_error)
+bool job_spec_event(const struct job_spec *spec, const struct links *links, uint64_t job_id,
+                    uint64_t spec_hash, id_of_name_fn *id_of, void *id_self,
+                    struct job_events *ret_events, struct error *ret_error)
 {
     struct ids ids = {id_of, id_self, ret_error};
     struct pool_event event = {.kind = POOL_EVENT_JOB_SUBMITTED, .version = POOL_CORE_VERSION};
@@ -429,6 +444,14 @@ bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_
         return false;
     struct job_terms terms = spec->terms;
     terms.work_id = job_work_id(spec);
+    if (!find_id(&ids, ID_REGION, spec->data_region, &terms.data_region)) return false;
+    ret_events->link_count = 0;
+    if (spec->data_region[0] != '\0' && links != NULL) {
+        ret_events->link_count =
+            links_events(links, spec->data_region, id_of, id_self, ret_events->links);
+        if (ret_events->link_count == 0)
+            return error_set(ret_error, "no number is left for a region of the catalog's links");
+    }
     ret_events->rate_count = job_work_events(spec, ret_events->rates);
     ret_events->terms = terms_event(&terms);
     if (ret_events->terms.kind != 0)

@@ -51,8 +51,9 @@ struct job_spec {
     char work[JOB_NAME_BYTES]; /* kind of work (job_work.h); "" = it has no `work` */
     uint32_t rate_count;
     struct job_rate rates[CATALOG_MODELS_MAX];
-    struct text_list command; /* argv */
-    struct text_list env;     /* key, value, key, value, ... */
+    char data_region[JOB_NAME_BYTES]; /* where its data lies; "" = nowhere in particular */
+    struct text_list command;         /* argv */
+    struct text_list env;             /* key, value, key, value, ... */
     char dir[JOB_PATH_BYTES];
     /* What is asked for beyond JOB_SUBMITTED, in the core's units; numbers of names (data_region)
      * are filled in by job_spec_event(). */
@@ -62,8 +63,9 @@ struct job_spec {
 /* What the core is told of a job, in this order. */
 struct job_events {
     struct pool_event rates[CATALOG_MODELS_MAX]; /* rate_count of RATE_TOLD */
-    uint32_t rate_count;
-    struct pool_event terms; /* kind 0: it has none */
+    uint32_t rate_count, link_count;
+    struct pool_event links[LINK_EVENTS_MAX]; /* link_count of LINKS_TOLD */
+    struct pool_event terms;                  /* kind 0: it has none */
     struct pool_event submitted;
 };
 
@@ -77,11 +79,11 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
 char *job_spec_text(const struct catalog *catalog, const struct job_spec *spec) WARN_UNUSED;
 uint64_t job_spec_text_hash(const char *text); /* XXH3, never 0 */
 
-/* RATE_TOLD and TERMS_DEFINED, if it has any, and JOB_SUBMITTED; seq and now_us are left 0 for the caller. false:
+/* RATE_TOLD, LINKS_TOLD (with a catalog, if it has data) and TERMS_DEFINED, if it has any, and JOB_SUBMITTED; seq and now_us are left 0 for the caller. false:
  * a name found no number. */
-bool job_spec_event(const struct job_spec *spec, uint64_t job_id, uint64_t spec_hash,
-                    id_of_name_fn *id_of, void *id_self, struct job_events *ret_events,
-                    struct error *ret_error) WARN_UNUSED;
+bool job_spec_event(const struct job_spec *spec, const struct links *links, uint64_t job_id,
+                    uint64_t spec_hash, id_of_name_fn *id_of, void *id_self,
+                    struct job_events *ret_events, struct error *ret_error) WARN_UNUSED;
 
 /* Work of the whole job in NCU microseconds: steps * slots * work_per_slot_us; 0 = not known. */
 int64_t job_spec_work_us(const struct job_spec *spec);

@@ -193,6 +193,8 @@ static const struct {
     {"name: a\nkind: batch\n" RUN "needs: {devices: {max: 2}}\n",
      "job.yaml:4: a batch job runs one worker on one device; drop devices or set kind: "
      "elastic"},
+    {"name: a\n" RUN ELASTIC "data: {region: west}\n",
+     "job.yaml:4: \"gb\" is missing in data; add it"},
     {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, same: row}\n",
      "job.yaml:4: unknown level \"row\"; use one of: region, zone, rack, node"},
     {"name: a\n" RUN ELASTIC "needs: {spread: node}\n",
@@ -299,14 +301,14 @@ static void terms_are_an_event_of_their_own_under_an_id_of_their_content(void **
     struct job_events plain, half, again, third;
     struct error error;
     expect_good("{name: hi, kind: batch, run: {command: [echo, hello]}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &plain, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &plain, &error));
     assert_int_equal(plain.terms.kind, 0);
     assert_true(plain.submitted.u.job_submitted.terms_id == 0);
     spec.terms.device_milli = 500;
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &half, &error));
-    assert_true(job_spec_event(&spec, 8, 98, id_of, NULL, &again, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &half, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 8, 98, id_of, NULL, &again, &error));
     spec.terms.device_milli = 333;
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &third, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &third, &error));
     assert_int_equal(half.terms.kind, POOL_EVENT_TERMS_DEFINED);
     assert_null(pool_event_check(&half.terms));
     assert_int_equal(half.terms.u.terms_defined.terms.device_milli, 500);
@@ -325,7 +327,7 @@ static void shares_and_hosts_are_terms_and_survive_the_text(void **state)
     expect_good(
         "{name: hi, kind: batch, needs: {share: 0.4, share_memory_gb: 12, host: {cpus: 1.5, "
         "memory_gb: 8}}, run: {command: [echo, hello]}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
     const struct job_terms *terms = &events.terms.u.terms_defined.terms;
     assert_int_equal(terms->device_milli, 400);
     assert_int_equal(terms->device_memory_mib, 12 * 1024);
@@ -334,7 +336,7 @@ static void shares_and_hosts_are_terms_and_survive_the_text(void **state)
     char *text = job_spec_text(&catalog, &spec);
     assert_non_null(text);
     expect_good(text);
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &again, &error));
     assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
     mem_free(text);
 }
@@ -346,19 +348,68 @@ static void together_and_apart_are_terms_and_survive_the_text(void **state)
     struct error error;
     expect_good("{name: hi, elastic: {slots: 8, steps: 9}, run: {command: [x]}, "
                 "needs: {devices: {min: 4}, same: zone, spread: node}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
     assert_int_equal(events.terms.u.terms_defined.terms.affinity, TOPOLOGY_ZONE);
     assert_int_equal(events.terms.u.terms_defined.terms.spread, TOPOLOGY_NODE);
     char *text = job_spec_text(&catalog, &spec);
     assert_non_null(text);
     expect_good(text);
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &again, &error));
     assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
     mem_free(text);
     expect_good("{name: hi, elastic: {slots: 8, steps: 9}, run: {command: [x]}, "
                 "needs: {devices: {min: 4}, same: region}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &again, &error));
     assert_int_equal(again.terms.kind, 0); /* as every job */
+}
+
+static void data_brings_its_links_and_survives_the_text(void **state)
+{
+    (void)state;
+    struct job_events events, again;
+    struct error error;
+    expect_good("{name: hi, kind: batch, run: {command: [x]}, data: {region: us-east-1, gb: 1.5}}");
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
+    assert_true(events.terms.u.terms_defined.terms.data_bytes == 1500000000);
+    uint32_t from = events.terms.u.terms_defined.terms.data_region;
+    assert_true(from != 0 && events.link_count > 0);
+    for (uint32_t i = 0; i < events.link_count; i++) {
+        assert_int_equal(events.links[i].u.links_told.from, from);
+        assert_null(pool_event_check(&events.links[i]));
+    }
+    const struct told_link *links = events.links[0].u.links_told.links;
+    assert_int_equal(links[0].to, 0); /* whatever is not named leaves the cloud */
+    assert_int_equal(links[0].usd_micros_per_gb, 90000);
+    assert_int_equal(links[1].to, from);
+    assert_int_equal(links[1].usd_micros_per_gb, 0);
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    expect_good(text);
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &again, &error));
+    assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
+    mem_free(text);
+}
+
+static void links_are_told_apart_by_cloud_continent_and_pair(void **state)
+{
+    (void)state;
+    const struct links *l = &catalog.links;
+    assert_int_equal(links_between(l, "westus2", "westus2").usd_micros_per_gb, 0);
+    assert_int_equal(links_between(l, "westus2", "eastus").usd_micros_per_gb, 20000);
+    assert_int_equal(links_between(l, "westus2", "westeurope").usd_micros_per_gb, 50000);
+    assert_int_equal(links_between(l, "westus2", "us-east-1").usd_micros_per_gb, 87000);
+    assert_int_equal(links_between(l, "us-east-1", "us-east-2").usd_micros_per_gb, 10000);
+    assert_int_equal(links_between(l, "cellar", "us-east-1").usd_micros_per_gb, 90000);
+    struct catalog mine = catalog;
+    struct error error;
+    static const char text[] = "links: {clouds: {aws: {near: {usd_per_gb: 0.005}}}, pairs: [{from: "
+                               "cellar, to: us-east-1, usd_per_gb: 0, mb_per_s: 10}]}\n";
+    assert_true(catalog_parse(&mine, "mine.yaml", text, sizeof text - 1, &error));
+    assert_int_equal(links_between(&mine.links, "us-west-1", "us-west-2").usd_micros_per_gb, 5000);
+    assert_int_equal(links_between(&mine.links, "cellar", "us-east-1").usd_micros_per_gb, 0);
+    static const char bad[] = "links: {clouds: {aws: {nearer: {usd_per_gb: 1}}}}\n";
+    assert_false(catalog_parse(&mine, "mine.yaml", bad, sizeof bad - 1, &error));
+    assert_non_null(strstr(error.text, "mine.yaml:1: unknown key \"nearer\""));
 }
 
 static void work_and_its_rates_become_events_and_survive_the_text(void **state)
@@ -368,7 +419,7 @@ static void work_and_its_rates_become_events_and_survive_the_text(void **state)
     struct error error;
     expect_good("{name: hi, kind: batch, run: {command: [x]}, work: {time: 5h, rates: {T4: 0, "
                 "H100: 12.5}}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
     assert_int_equal(events.rate_count, 2);
     for (uint32_t i = 0; i < 2; i++) assert_null(pool_event_check(&events.rates[i]));
     const struct job_terms *terms = &events.terms.u.terms_defined.terms;
@@ -379,12 +430,12 @@ static void work_and_its_rates_become_events_and_survive_the_text(void **state)
     char *text = job_spec_text(&catalog, &spec);
     assert_non_null(text);
     expect_good(text);
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &again, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &again, &error));
     assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
     assert_memory_equal(again.rates, events.rates, 2 * sizeof again.rates[0]);
     mem_free(text);
     expect_good("{name: ho, kind: batch, run: {command: [x]}, work: {}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &other, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &other, &error));
     assert_int_equal(other.rate_count, 0);
     assert_true(other.terms.u.terms_defined.terms.work_id != 0);
     assert_true(other.terms.u.terms_defined.terms.work_id != terms->work_id);
@@ -461,7 +512,7 @@ static void a_job_becomes_an_event(void **state)
     struct pool_event event;
     struct error error;
     expect_good(full);
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
     event = events.submitted;
     assert_int_equal(event.kind, POOL_EVENT_JOB_SUBMITTED);
     assert_int_equal(event.version, POOL_CORE_VERSION);
@@ -485,14 +536,14 @@ static void a_job_becomes_an_event(void **state)
     assert_int_equal(event.u.job_submitted.capacity_mask, spec.capacity_mask);
 
     expect_good("{name: hi, kind: batch, run: {command: [echo, hello]}}");
-    assert_true(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
     event = events.submitted;
     assert_int_equal(event.u.job_submitted.tenant, 0); /* nobody asked for a number */
     assert_int_equal(event.u.job_submitted.pool_mask, 0);
     assert_int_equal(event.u.job_submitted.region, 0);
 
     expect_good("{name: hi, kind: batch, owner: {team: full}, run: {command: [echo, hello]}}");
-    assert_false(job_spec_event(&spec, 7, 99, id_of, NULL, &events, &error));
+    assert_false(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
     assert_string_equal(error.text,
                         "no number is left for the name \"full\"; use one that is in use");
 }
@@ -530,6 +581,8 @@ int main(void)
         cmocka_unit_test(checkpoints_may_be_left_to_the_workers),
         cmocka_unit_test(a_batch_job_needs_little),
         cmocka_unit_test(mistakes_say_what_to_do),
+        cmocka_unit_test(data_brings_its_links_and_survives_the_text),
+        cmocka_unit_test(links_are_told_apart_by_cloud_continent_and_pair),
         cmocka_unit_test(together_and_apart_are_terms_and_survive_the_text),
         cmocka_unit_test(too_much_text_is_refused),
         cmocka_unit_test(its_own_text_gives_the_same_job),

@@ -2,8 +2,8 @@
 #include "base/mem.h"
 #include "codec/job_spec.h"
 #include "codec/names.h"
-#include "core/limits.h"
 #include "core/assert.h"
+#include "core/limits.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -177,6 +177,15 @@ static void put_needs(struct writer *w, const struct catalog *catalog, const str
     close_with(w, "}");
 }
 
+static void put_data(struct writer *w, const struct job_spec *spec)
+{
+    if (spec->data_region[0] == '\0') return;
+    open_at(w, "data", "{");
+    put_member(w, "region", spec->data_region);
+    put_micros(w, "gb", (int64_t)(spec->terms.data_bytes / 1000));
+    close_with(w, "}");
+}
+
 static void put_market(struct writer *w, const struct job_spec *spec)
 {
     open_at(w, "budget", "{");
@@ -254,6 +263,7 @@ static void put_spec(struct writer *w, const struct catalog *catalog, const stru
     put_member(w, "experiment", spec->experiment);
     close_with(w, "}");
     put_needs(w, catalog, spec);
+    put_data(w, spec);
     put_market(w, spec);
     put_elastic(w, spec);
     put_work(w, catalog, spec);

@@ -22,8 +22,7 @@ WORDS(event_kinds, POOL_EVENT_KIND_END, NULL, "tick", "restarted", "model_define
       "offer_changed", "job_submitted", "job_cancelled", "node_observed", "agent_reported",
       "worker_reported", "ckpt_durable", "node_drain_asked", "worker_stalled", "terms_defined",
       "account_defined", "quota_model_defined", "class_defined", "offers_priced", "rate_told",
-      "matching_defined", "gate_defined", "buying_defined",
-      "offers_ranked");
+      "matching_defined", "gate_defined", "buying_defined", "offers_ranked", "links_told");
 WORDS(capacities, CAPACITY_KIND_END, NULL, "owned", "reserved", "on_demand", "spot");
 WORDS(node_phases, NODE_PHASE_END, NULL, "absent", "pending", "up", "gone", "refused");
 WORDS(node_reasons, NODE_REASON_END, "none", "stockout", "quota", "preempted", "crashed",

@@ -245,6 +245,17 @@ static void walk_offers_priced(struct walk *walk, struct pool_event *e)
     }
 }
 
+static void walk_links_told(struct walk *walk, struct pool_event *e)
+{
+    walk_u32(walk, &e->u.links_told.from);
+    walk_u32(walk, &e->u.links_told.count);
+    for (uint32_t i = 0; i < LINKS_TOLD_MAX; i++) {
+        walk_u32(walk, &e->u.links_told.links[i].to);
+        walk_u32(walk, &e->u.links_told.links[i].usd_micros_per_gb);
+        walk_u32(walk, &e->u.links_told.links[i].mb_per_s);
+    }
+}
+
 static void walk_gate_defined(struct walk *walk, struct pool_event *e)
 {
     walk_u32(walk, &e->u.gate_defined.scope);
@@ -301,6 +312,7 @@ static bool walk_body(struct walk *walk, struct pool_event *e)
     case POOL_EVENT_QUOTA_MODEL_DEFINED: walk_quota_model(walk, e); return true;
     case POOL_EVENT_CLASS_DEFINED: walk_class_defined(walk, e); return true;
     case POOL_EVENT_GATE_DEFINED: walk_gate_defined(walk, e); return true;
+    case POOL_EVENT_LINKS_TOLD: walk_links_told(walk, e); return true;
     case POOL_EVENT_BUYING_DEFINED: walk_buying_defined(walk, e); return true;
     case POOL_EVENT_OFFERS_RANKED: walk_offers_ranked(walk, e); return true;
     case POOL_EVENT_OFFERS_PRICED: walk_offers_priced(walk, e); return true;

@@ -52,6 +52,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_RATE_TOLD] = 24 + 24,
         [POOL_EVENT_MATCHING_DEFINED] = 24 + 16,
         [POOL_EVENT_GATE_DEFINED] = 24 + 56,
+        [POOL_EVENT_LINKS_TOLD] = 24 + 104,
         [POOL_EVENT_BUYING_DEFINED] = 24 + 16,
         [POOL_EVENT_OFFERS_RANKED] = 24 + 104,
     };

@@ -83,6 +83,7 @@ json_t *job_view_json(const struct view_names *names, const struct job_view *vie
     json_set_i64(object, "ended_us", view->ended_us, &failed);
     json_set_i64(object, "usd_micros", view->usd_micros, &failed);
     json_set_i64(object, "usd_micros_per_hour", view->usd_micros_per_hour, &failed);
+    json_set_i64(object, "egress_usd_micros", view->egress_usd_micros, &failed);
     json_set_text(object, "last_kind", name_decision_kind(view->last_kind), &failed);
     json_set_text(object, "last_reason", name_reason(view->last_reason), &failed);
     set_decision_text(object, "last_text",
@@ -276,8 +277,13 @@ static void set_estimate(json_t *object, const struct quote_option *option,
     else if (work_us != 0 && option->ncu_milli != 0)
         hours = (double)work_us / 3.6e9 / ((double)option->ncu_milli / 1000);
     if (hours <= 0) return;
+    hours +=
+        (double)option->staging_us / 3.6e9; /* its data comes first, to devices that it holds */
     json_set_real(object, "hours", hours, failed);
-    json_set_real(object, "usd", hours * (double)option->usd_micros_per_hour / 1e6, failed);
+    json_set_real(object, "usd",
+                  hours * (double)option->usd_micros_per_hour / 1e6 +
+                      (double)option->egress_usd_micros / 1e6,
+                  failed);
 }
 
 static json_t *option_json(const struct view_names *names, const struct quote_option *option,
@@ -291,6 +297,8 @@ static json_t *option_json(const struct view_names *names, const struct quote_op
     json_set_u64(object, "devices", option->device_count, failed);
     json_set_real(object, "ncu", (double)option->ncu_milli / 1000, failed);
     json_set_real(object, "usd_per_hour", (double)option->usd_micros_per_hour / 1e6, failed);
+    json_set_real(object, "egress_usd", (double)option->egress_usd_micros / 1e6, failed);
+    json_set_real(object, "staging_s", (double)option->staging_us / 1e6, failed);
     set_estimate(object, option, spec, failed);
     json_set(object, "lines", lines, failed);
     json_set(object, "possible", json_boolean(option->reason == REASON_FITS), failed);

@@ -78,6 +78,7 @@ static const struct job_view job = {.job_id = 1,
                                     .started_us = 200,
                                     .usd_micros = 300,
                                     .usd_micros_per_hour = 400,
+                                    .egress_usd_micros = 9,
                                     .last_kind = DECISION_BUY,
                                     .last_reason = REASON_CHEAPEST,
                                     .last_a = 1800000,
@@ -93,7 +94,7 @@ static void a_job_row(void **state)
            "\"region\":\"region-2\",\"tenant\":\"tenant-5\",\"project\":\"\",\"team\":\"team-7\","
            "\"experiment\":\"\",\"slots\":10,\"steps\":36,\"step\":12,\"ckpt_step\":10,"
            "\"submitted_us\":100,\"deadline_us\":500,\"work_left_us\":60,\"started_us\":200,\"ended_us\":0,\"usd_micros\":300,"
-           "\"usd_micros_per_hour\":400,\"last_kind\":\"buy\",\"last_reason\":\"CHEAPEST\","
+           "\"usd_micros_per_hour\":400,\"egress_usd_micros\":9,\"last_kind\":\"buy\",\"last_reason\":\"CHEAPEST\","
            "\"last_text\":\"cheapest offer that fits: $1.80/h for 2.5 NCU within $30.00/h left\"}");
     json_t *row = job_view_json(&names, &job, NULL);
     assert_string_equal(json_string_value(json_object_get(row, "name")), "");

@@ -3,6 +3,7 @@
 #include "core/assert.h"
 #include "core/bill.h"
 #include "core/class.h"
+#include "core/data.h"
 #include "core/deadline.h"
 #include "core/gate.h"
 #include "core/lease.h"
@@ -417,6 +418,7 @@ void apply_event(pool *p, const struct pool_event *event, struct pool_output *ou
     case POOL_EVENT_ACCOUNT_DEFINED: quota_define(p, event, out); return;
     case POOL_EVENT_QUOTA_MODEL_DEFINED: quota_define_model(p, event); return;
     case POOL_EVENT_GATE_DEFINED: gate_define(p, event, out); return;
+    case POOL_EVENT_LINKS_TOLD: data_links_told(p, event, out); return;
     case POOL_EVENT_BUYING_DEFINED: buying_define(p, event, out); return;
     case POOL_EVENT_OFFERS_RANKED: ranking_told(p, event, out); return;
     case POOL_EVENT_OFFERS_PRICED: offer_prices_told(p, event); return;

@@ -69,7 +69,8 @@ static uint64_t step_of(const pool *p, const struct job *j)
 
 static int64_t share_of(int64_t us, uint64_t part, uint64_t whole)
 {
-    return us / (int64_t)whole * (int64_t)part + us % (int64_t)whole * (int64_t)part / (int64_t)whole;
+    return us / (int64_t)whole * (int64_t)part +
+           us % (int64_t)whole * (int64_t)part / (int64_t)whole;
 }
 
 /* saved: as if all its nodes were lost now. */
@@ -82,7 +83,7 @@ static int64_t work_left_us(const pool *p, const struct job *j, bool saved)
         uint64_t left = step < terms->steps_total ? terms->steps_total - step : 0;
         if (j->pace_us == 0) return share_of(terms->run_us, left, terms->steps_total);
         return j->pace_us < TERMS_US_MAX / (int64_t)(left + 1) ? j->pace_us * (int64_t)left
-                                                                : TERMS_US_MAX;
+                                                               : TERMS_US_MAX;
     }
     left_us = terms->run_us - (saved ? j->saved_us : attained_us - j->wasted_us);
     return left_us > 0 ? left_us : 0;
@@ -179,15 +180,16 @@ static void see_spot(const pool *p, uint32_t offer, uint32_t nodes, struct sight
     if (!up) return;
     sight->any_spot = true;
     if (zone != SLOT_NONE) sight->zones_up |= UINT32_C(1) << zone;
-    if (sight->least_spot < 0 || per_device(o) < sight->least_spot) sight->least_spot = per_device(o);
+    if (sight->least_spot < 0 || per_device(o) < sight->least_spot)
+        sight->least_spot = per_device(o);
 }
 
 static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
 {
     const struct offer *o = &p->offers[offer];
     if (sight->s->capacity_mask != 0 && (sight->s->capacity_mask >> o->capacity & 1) == 0) return;
-    uint32_t gives = part_is_special(sight->terms) ? part_offer_gives(p, o, sight->terms)
-                                                   : o->device_count;
+    uint32_t gives =
+        part_is_special(sight->terms) ? part_offer_gives(p, o, sight->terms) : o->device_count;
     uint32_t wanted = sight->s->devices_min;
     if (gives == 0 || (sight->s->kind == JOB_KIND_BATCH && gives < wanted)) return;
     uint32_t nodes = (wanted + gives - 1) / gives;
@@ -232,9 +234,9 @@ struct verdict deadline_judge(const pool *p, const struct shape *s, const struct
     struct sight sight = look(p, s, SLOT_NONE);
     int64_t needed_us = terms->run_us + sight.slowest_us;
     if (end_us - p->now_us >= needed_us) return verdict;
-    return (struct verdict){.reason = REASON_DEADLINE_TOO_SOON,
-                            .numbers = {.a = end_us > p->now_us ? end_us - p->now_us : 0,
-                                        .b = needed_us}};
+    return (struct verdict){
+        .reason = REASON_DEADLINE_TOO_SOON,
+        .numbers = {.a = end_us > p->now_us ? end_us - p->now_us : 0, .b = needed_us}};
 }
 
 /* ---- where it is ---- */
@@ -471,8 +473,8 @@ struct pool_decision deadline_purchase(const pool *p, uint32_t job, uint32_t off
                                      .c = j->deadline_us > p->now_us ? j->deadline_us - p->now_us
                                                                      : 0};
     if (p->offers[offer].capacity == CAPACITY_SPOT) return decision;
-    decision.reason = j->choice == DEADLINE_FORCED ? REASON_DEADLINE_FORCED
-                                                   : REASON_DEADLINE_GUARANTEED;
+    decision.reason =
+        j->choice == DEADLINE_FORCED ? REASON_DEADLINE_FORCED : REASON_DEADLINE_GUARANTEED;
     return decision;
 }
 
@@ -483,7 +485,8 @@ bool deadline_waits(pool *p, uint32_t job, struct pool_output *out)
     int64_t work_us = work_left_us(p, j, /* saved */ false), left_us = j->deadline_us - p->now_us;
     int64_t latest_us = left_us - work_us - (2 * j->changeover_ticks + 1) * SPOT_TICK_US;
     plan_wait(p, job, REASON_DEADLINE_WAITS,
-              (struct numbers){.a = work_us, .b = left_us, .c = latest_us > 0 ? latest_us : 0}, out);
+              (struct numbers){.a = work_us, .b = left_us, .c = latest_us > 0 ? latest_us : 0},
+              out);
     return true;
 }
 
@@ -500,7 +503,8 @@ static bool is_unsafe(const pool *p, const struct job *j)
 static void leave(pool *p, uint32_t job, uint32_t kinds, uint32_t reason, struct numbers numbers,
                   struct pool_output *out)
 {
-    for (uint32_t l = p->jobs[job].leases.head, next; l != SLOT_NONE && act_has_room(out); l = next) {
+    for (uint32_t l = p->jobs[job].leases.head, next; l != SLOT_NONE && act_has_room(out);
+         l = next) {
         next = p->leases[l].job_link.next;
         const struct node *n = &p->nodes[p->leases[l].node];
         if (!lease_holds(&p->leases[l]) || !node_is_usable(n)) continue;

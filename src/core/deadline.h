@@ -44,9 +44,9 @@ bool deadline_waits(pool *p, uint32_t job, struct pool_output *out);
 /* Where it is, is not where it should be: nodes are drained. Returns when to decide anew. */
 int64_t deadline_review(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 void deadline_stepped(pool *p, uint32_t job); /* its workers have reported steps */
-void deadline_saved(pool *p, uint32_t job); /* a checkpoint is durable */
-void deadline_lost(pool *p, uint32_t job);  /* nothing of it is up any more */
-void deadline_begun(pool *p, uint32_t job); /* its gang is up (again) */
+void deadline_saved(pool *p, uint32_t job);   /* a checkpoint is durable */
+void deadline_lost(pool *p, uint32_t job);    /* nothing of it is up any more */
+void deadline_begun(pool *p, uint32_t job);   /* its gang is up (again) */
 int64_t deadline_work_left_us(const pool *p, uint32_t job);
 
 #endif

@@ -56,7 +56,8 @@ static void open_world(struct world *w, uint64_t seed)
     bench_model(&w->b, 0, 1000, 40, 1);
 }
 
-static void tell_offer(struct world *w, uint64_t id, uint32_t capacity, uint32_t stock, int64_t price)
+static void tell_offer(struct world *w, uint64_t id, uint32_t capacity, uint32_t stock,
+                       int64_t price)
 {
     bench_offer(&w->b, (struct test_offer){.id = id,
                                            .region = 1,

@@ -180,6 +180,17 @@ static const char *check_terms(const struct pool_event *event)
     return t->reserved_byte != 0 ? "terms: reserved field is not 0" : NULL;
 }
 
+static const char *check_links(const struct pool_event *event)
+{
+    if (event->u.links_told.from == 0) return "links: from region 0, which is none";
+    if (event->u.links_told.count == 0 || event->u.links_told.count > LINKS_TOLD_MAX)
+        return "links: 1 to 8 of them in one event";
+    for (uint32_t i = 0; i < event->u.links_told.count; i++)
+        if (event->u.links_told.links[i].usd_micros_per_gb > LINK_USD_MICROS_MAX)
+            return "links: more than $1000 a GB";
+    return NULL;
+}
+
 static bool is_ncu(int64_t ncu_milli)
 {
     return ncu_milli >= -1 && ncu_milli <= QUOTA_MILLI_MAX;
@@ -316,6 +327,7 @@ static const char *check_kind(const struct pool_event *event)
     case POOL_EVENT_RATE_TOLD: return check_rate(event);
     case POOL_EVENT_MATCHING_DEFINED: return check_matching(event);
     case POOL_EVENT_GATE_DEFINED: return check_gate(event);
+    case POOL_EVENT_LINKS_TOLD: return check_links(event);
     case POOL_EVENT_BUYING_DEFINED: return check_buying(event);
     case POOL_EVENT_OFFERS_RANKED: return check_ranks(event);
     case POOL_EVENT_KIND_END: break;

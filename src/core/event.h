@@ -50,9 +50,10 @@ enum pool_event_kind {
     POOL_EVENT_OFFERS_PRICED,       /* new prices of offers told before, several at once */
     POOL_EVENT_RATE_TOLD,           /* how fast a kind of work runs on a model (rate.h) */
     POOL_EVENT_MATCHING_DEFINED,    /* when running jobs are matched anew (plan_match.h) */
-    POOL_EVENT_GATE_DEFINED, /* dollars of bought capacity of a class, pool or account (gate.h) */
+    POOL_EVENT_GATE_DEFINED,   /* dollars of bought capacity of a class, pool or account (gate.h) */
     POOL_EVENT_BUYING_DEFINED, /* how capacity is bought for a class or a pool (deadline.h) */
     POOL_EVENT_OFFERS_RANKED,  /* what offers count as, by the site's own ranking (ranking.h) */
+    POOL_EVENT_LINKS_TOLD,     /* what it costs to bring data from a region to others (data.h) */
     POOL_EVENT_KIND_END,
 };
 
@@ -159,7 +160,7 @@ struct job_terms {
     uint8_t host_only; /* 1: no device, only processors and memory of a node */
     uint8_t reserved_byte;
     uint32_t steps_total; /* after so many it is done; 0 = not known */
-    uint64_t work_id; /* kind of work: jobs with the same share rates (rate.h); 0 = none */
+    uint64_t work_id;     /* kind of work: jobs with the same share rates (rate.h); 0 = none */
     /* When it has to end (deadline.h): up to TERMS_US_MAX, so long after its submission; above, at
      * that time (no time since 1980 is as small). 0 = whenever. */
     int64_t deadline_us;
@@ -175,8 +176,8 @@ enum gate_above { GATE_AS_DEFINED, GATE_WAITS, GATE_REFUSES, GATE_ABOVE_END }; /
 enum buying_scope { BUYING_OF_CLASS = 1, BUYING_OF_POOL, BUYING_SCOPE_END };
 /* Where jobs with a deadline run while there is time for a loss (deadline.h). 0 = not said. */
 enum buying_policy {
-    BUYING_TABLE = 1, /* what is learned (spot_policy.h) */
-    BUYING_GREEDY,    /* spot whenever it is up, else wait */
+    BUYING_TABLE = 1,        /* what is learned (spot_policy.h) */
+    BUYING_GREEDY,           /* spot whenever it is up, else wait */
     BUYING_UNIFORM_PROGRESS, /* spot, else on demand while behind a steady pace */
     BUYING_ON_DEMAND,
     BUYING_POLICY_END
@@ -186,17 +187,23 @@ enum buying_policy {
 enum ranking_state {
     RANKING_OWN = 1, /* the site's */
     RANKING_BUILT_IN,
-    RANKING_LATE, /* the site's program did not answer in time, */
-    RANKING_FAILED, /* ended or could not be started, */
+    RANKING_LATE,     /* the site's program did not answer in time, */
+    RANKING_FAILED,   /* ended or could not be started, */
     RANKING_NONSENSE, /* answered what cannot be used */
     RANKING_STATE_END
 };
 
-enum { PRICED_MAX = 6, RANKED_MAX = 6 };
+enum { PRICED_MAX = 6, RANKED_MAX = 6, LINKS_TOLD_MAX = 8 };
 
 struct told_rank {
     uint64_t offer_id;
     uint32_t factor_ppm, reserved; /* its price counts so many millionths; 0: as built in */
+};
+
+struct told_link {
+    uint32_t to;                /* region; 0: all that are not named */
+    uint32_t usd_micros_per_gb; /* of 10^9 bytes */
+    uint32_t mb_per_s;          /* 0: at once */
 };
 
 struct told_price {
@@ -234,7 +241,7 @@ struct pool_event {
             uint32_t stock_count; /* how many more nodes could be had now, besides those held */
             uint32_t hazard_ppm;  /* expected losses per million node-hours */
             uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known: no limit */
-            uint32_t rack;     /* all of its nodes stand there, in the zone; 0 = not known */
+            uint32_t rack; /* all of its nodes stand there, in the zone; 0 = not known */
             uint32_t reserved;
         } offer_changed;
         struct {
@@ -335,9 +342,14 @@ struct pool_event {
             uint32_t policy, reserved; /* enum buying_policy */
         } buying_defined;
         struct {
-            uint32_t count, state; /* enum ranking_state; but for RANKING_OWN, all earlier ranks go */
+            uint32_t count,
+                state; /* enum ranking_state; but for RANKING_OWN, all earlier ranks go */
             struct told_rank ranks[RANKED_MAX];
         } offers_ranked;
+        struct {
+            uint32_t from, count; /* region; 1 to LINKS_TOLD_MAX */
+            struct told_link links[LINKS_TOLD_MAX];
+        } links_told;
         uint8_t bytes[POOL_EVENT_BYTES - 24];
     } u;
 };

@@ -136,7 +136,7 @@ struct holding job_holding(const pool *p, uint32_t slot)
 
 int64_t job_spent_usd_micros(const pool *p, uint32_t slot)
 {
-    int64_t spent = p->jobs[slot].usd_micros;
+    int64_t spent = money_add(p->jobs[slot].usd_micros, p->jobs[slot].egress_usd_micros);
     for (uint32_t l = p->jobs[slot].leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
         spent = money_add(spent, ledger_pending_usd_micros(p, l));
     return spent;

@@ -22,11 +22,12 @@ enum {
     NODES_REMEMBERED_MIN = 64, /* ended nodes whose late answers are still understood, at least */
     HISTORY_MAX = 1024,        /* shapes and projects whose run times are remembered (predict.h) */
     WORKS_MAX = 1024, /* kinds of work whose rates are remembered (rate.h); then the oldest goes */
-    ACCOUNTS_MAX = 4096,   /* tenants, projects, teams, users; then jobs count for the one above */
-    ASKS_MAX = 4096,       /* asks whose shapes rest together (ask.h); others are woken one by one */
+    ACCOUNTS_MAX = 4096, /* tenants, projects, teams, users; then jobs count for the one above */
+    ASKS_MAX = 4096,     /* asks whose shapes rest together (ask.h); others are woken one by one */
     ASK_TENANTS_MAX = 16384, /* of an ask and a tenant */
-    NEAR_PLACES_MAX = 64,  /* racks or zones over which a job is spread (near.h) */
-    SUPPLY_LINES_MAX = 16, /* offers named in one mix; more are counted, not named */
+    LINKS_MAX = 2048,        /* pairs of regions between which data may be brought (data.h) */
+    NEAR_PLACES_MAX = 64,    /* racks or zones over which a job is spread (near.h) */
+    SUPPLY_LINES_MAX = 16,   /* offers named in one mix; more are counted, not named */
 };
 
 /* Room one piece of work may need: ending a node speaks once for each of its leases. */
@@ -39,24 +40,25 @@ static_assert(ROOM_ENTRIES * 2 <= POOL_ENTRIES_MAX, "an event and one piece of w
 static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
               "an event and one piece of work fit a step");
 
-#define HOUR_US            INT64_C(3600000000)
-#define TIME_US_MAX        INT64_C(4102444800000000) /* the year 2100: later stamps are refused */
-#define PRICE_MAX          INT64_C(10000000000)      /* $10 000 a node-hour, in micro-dollars */
-#define MONEY_MAX          INT64_C(1000000000000000) /* $1 billion: above, refused */
-#define DEVICES_MAX        UINT32_C(1000000)         /* of one job */
-#define NCU_MILLI_MAX      UINT32_C(1000000)         /* a device a thousand times an A100-40GB */
-#define THRESHOLD_PPM_MAX  UINT32_C(10000000)        /* ten times on-demand: never reached */
-#define THRESHOLD_PPM_NONE UINT32_C(1000000)         /* what 0 means: the on-demand price itself */
-#define TERMS_US_MAX       INT64_C(315360000000000)  /* ten years */
-#define TERMS_SIZE_MAX     UINT32_C(1000000000)    /* a device: a million processors, a petabyte */
-#define QUOTA_MILLI_MAX    INT64_C(1000000000000)  /* a billion NCU */
-#define RATE_MICRO_MAX     UINT64_C(1000000000000) /* a million a second */
-#define WEIGHT_MILLI_MAX   UINT32_C(1000000)       /* a share a thousand times another's */
-#define RANK_PPM_MIN       UINT32_C(1000)          /* of a price: a thousandth, */
-#define RANK_PPM_MAX       UINT32_C(1000000000)    /* a thousand times */
-#define SEQ_MAX            (UINT64_C(1) << 47)     /* ids are seq << 16 | position */
-#define KEY_SHIFT          40 /* node keys, worker ids: incarnation << 40 | n */
-#define INCARNATION_MAX    ((UINT64_C(1) << 23) - 1)
+#define HOUR_US             INT64_C(3600000000)
+#define TIME_US_MAX         INT64_C(4102444800000000) /* the year 2100: later stamps are refused */
+#define PRICE_MAX           INT64_C(10000000000)      /* $10 000 a node-hour, in micro-dollars */
+#define MONEY_MAX           INT64_C(1000000000000000) /* $1 billion: above, refused */
+#define DEVICES_MAX         UINT32_C(1000000)         /* of one job */
+#define NCU_MILLI_MAX       UINT32_C(1000000)         /* a device a thousand times an A100-40GB */
+#define LINK_USD_MICROS_MAX UINT32_C(1000000000)      /* $1000 a GB */
+#define THRESHOLD_PPM_MAX   UINT32_C(10000000)        /* ten times on-demand: never reached */
+#define THRESHOLD_PPM_NONE  UINT32_C(1000000)         /* what 0 means: the on-demand price itself */
+#define TERMS_US_MAX        INT64_C(315360000000000)  /* ten years */
+#define TERMS_SIZE_MAX      UINT32_C(1000000000)    /* a device: a million processors, a petabyte */
+#define QUOTA_MILLI_MAX     INT64_C(1000000000000)  /* a billion NCU */
+#define RATE_MICRO_MAX      UINT64_C(1000000000000) /* a million a second */
+#define WEIGHT_MILLI_MAX    UINT32_C(1000000)       /* a share a thousand times another's */
+#define RANK_PPM_MIN        UINT32_C(1000)          /* of a price: a thousandth, */
+#define RANK_PPM_MAX        UINT32_C(1000000000)    /* a thousand times */
+#define SEQ_MAX             (UINT64_C(1) << 47)     /* ids are seq << 16 | position */
+#define KEY_SHIFT           40 /* node keys, worker ids: incarnation << 40 | n */
+#define INCARNATION_MAX     ((UINT64_C(1) << 23) - 1)
 
 #define ENTRY_US_MAX INT64_C(60000000) /* an open ledger interval is closed after this */
 #define SWAP_HOLD_US                                                                               \

@@ -193,7 +193,7 @@ enum decision_kind {
     X(PLACE_TOO_SMALL, "needs #a devices in one =c, none can ever reach more than #b; ask for "    \
                        "fewer or for a wider `same`")                                              \
     X(PLACES_TOO_FEW, "needs #a devices, each in another =c, no region can ever reach more than "  \
-                      "#b; ask for fewer or for a narrower `spread`")                               \
+                      "#b; ask for fewer or for a narrower `spread`")                              \
     X(DEADLINE_TOO_SOON, "its deadline is in @a s, its run and one start take @b s; give it more " \
                          "time or less work")                                                      \
     X(DEADLINE_WAITS, "waits for spot: its work takes @a s, its deadline is in @b s; guaranteed "  \
@@ -221,7 +221,12 @@ enum decision_kind {
     X(RANKING_FAILED, "the site's ranking program ended or could not be started: the built-in "    \
                       "ranking counts until it answers again")                                     \
     X(RANKING_NONSENSE, "the site's ranking program answered what cannot be used: the built-in "   \
-                        "ranking counts until it answers again")
+                        "ranking counts until it answers again")                                   \
+    X(DATA_COMES, "its data of #c GB comes from another region: $a of egress, @b s until it is "   \
+                  "there")                                                                         \
+    X(WAIT_DATA,                                                                                   \
+      "waits: bringing its data to where devices are to be had costs $a, and $b of its "           \
+      "budget and of its accounts are left")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

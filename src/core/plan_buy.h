@@ -35,8 +35,9 @@ enum obstacle {
     OBSTACLE_LIMIT = 1U << 7,   /* nodes_max, leases_max */
     OBSTACLE_KEPT = 1U << 8,    /* stock kept for gangs of higher classes */
     OBSTACLE_PLACE = 1U << 9,   /* same, spread: there is enough, but not so */
-    OBSTACLE_STOCK = 1U << 10,  /* there is no more */
-    OBSTACLES_ALL = (1U << 11) - 1
+    OBSTACLE_DATA = 1U << 10,   /* its dollars do not bear to bring its data there */
+    OBSTACLE_STOCK = 1U << 11,  /* there is no more */
+    OBSTACLES_ALL = (1U << 12) - 1
 };
 
 struct demand {
@@ -114,6 +115,8 @@ struct mix {
     struct near near;          /* where it is */
     uint32_t single_node;      /* all on one node */
     uint32_t reserved;
+    int64_t unit_cost;       /* of a job with data: data.h */
+    int64_t data_usd_micros; /* least that it could not bear; 0 = none */
     uint64_t ncu_milli;
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */

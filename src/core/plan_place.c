@@ -3,6 +3,7 @@
 #include "core/ask.h"
 #include "core/assert.h"
 #include "core/class.h"
+#include "core/data.h"
 #include "core/deadline.h"
 #include "core/lease.h"
 #include "core/ledger.h"
@@ -21,9 +22,11 @@
 #include "core/risk.h"
 #include "core/spot_watch.h"
 
-/* More NCU is better, then a lower price with its risk, then the region seen first. */
+/* Least cost of its work, where its data has to come from counts; else more NCU, then a lower price with
+ * its risk; then the region seen first. */
 static bool is_better(const struct mix *a, const struct mix *b)
 {
+    if (a->unit_cost != b->unit_cost) return a->unit_cost < b->unit_cost;
     if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
     return a->weighed_usd_micros_per_hour < b->weighed_usd_micros_per_hour;
 }
@@ -31,9 +34,37 @@ static bool is_better(const struct mix *a, const struct mix *b)
 /* Worth leaving home for: as much NCU, clearly cheaper with the risk. */
 static bool beats_home(const struct mix *a, const struct mix *home)
 {
+    if (home->unit_cost != 0 || a->unit_cost != 0)
+        return a->unit_cost < money_share_floor(home->unit_cost, SWAP_GAIN_PPM, 1000000);
     return a->ncu_milli >= home->ncu_milli &&
            a->weighed_usd_micros_per_hour <=
                money_share_floor(home->weighed_usd_micros_per_hour, SWAP_GAIN_PPM, 1000000);
+}
+
+static int64_t lower_of(int64_t a, int64_t b)
+{
+    return a == 0 || b < a ? b : a;
+}
+
+/* What its work costs there, data included; false: more than it may spend on that. */
+static bool weigh_data(const pool *p, const struct demand *demand, uint32_t region_index,
+                       uint32_t devices_min, struct mix *mix)
+{
+    if (!data_is_set(demand->terms)) return true;
+    struct staging staging = data_staging_of(p, demand, region_index);
+    mix->data_usd_micros = staging.usd_micros;
+    mix->unit_cost =
+        data_unit_cost(mix->weighed_usd_micros_per_hour, mix->ncu_milli, demand->run_us, staging);
+    if (!data_affords(p, demand, region_index)) return false;
+    /* Its least has to be paid from the same dollars. */
+    int64_t left = demand->job == SLOT_NONE || (demand->lifted & OBSTACLE_DATA) != 0
+                       ? INT64_MAX
+                       : quota_period_left(p, p->jobs[demand->job].account);
+    if (left == INT64_MAX || staging.usd_micros == 0) return true;
+    int64_t least =
+        quota_price_of_run(mix->usd_micros_per_hour, quota_run_left_us(p, demand->job)) /
+        mix->device_count * devices_min;
+    return least <= left - staging.usd_micros;
 }
 
 /* The best region that reaches the gang's minimum; the one it was in before, if that does and no
@@ -46,7 +77,7 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
     int64_t too_dear = 0;
     struct mix at_home = {0};
     uint32_t limited = 0, met = 0, hot_ppm = 0, gated_model = 0;
-    int64_t gated = 0;
+    int64_t gated = 0, data = 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
@@ -64,6 +95,11 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
             gated_model = mix.gated_model;
         }
         if (mix.device_count < s->devices_min) continue;
+        if (!weigh_data(p, demand, i, s->devices_min, &mix)) {
+            met |= OBSTACLE_DATA;
+            data = lower_of(data, mix.data_usd_micros);
+            continue;
+        }
         if (i == home) at_home = mix;
         if (!found || is_better(&mix, ret_best)) *ret_best = mix;
         found = true;
@@ -78,6 +114,7 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
                                  .gated_model = gated_model,
                                  .limited = limited,
                                  .met = met,
+                                 .data_usd_micros = data,
                                  .hot_ppm = hot_ppm};
     return found;
 }
@@ -193,6 +230,7 @@ void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *m
     j->over_said = 0;
     j->over_since_us = 0;
     j->short_since_us = p->now_us;
+    data_bring(p, job, region_index, out);
     plan_match_list(p, job);
     job_touch(p, job);
 }
@@ -235,6 +273,7 @@ bool plan_leaves_region(const pool *p, uint32_t job)
     struct demand demand = demand_of(s, terms_of(p, s), s->devices_max, /* committed */ 0);
     demand.job = job;
     demand.order = j->order;
+    demand.run_us = predict_run_us(p, s, j->project);
     demand_limit(p, &demand, job);
     struct mix mix;
     return plan_best_region(p, s, &demand, j->region_index, /* stays */ false, &mix) &&
@@ -325,7 +364,8 @@ static void refuse_to_queue(pool *p, uint32_t job, const struct demand *demand,
 static bool is_plain(const pool *p, const struct shape *s, uint32_t job)
 {
     const struct job *j = &p->jobs[job];
-    return s->devices_min == 1 && s->only_job_id == 0 && j->region_index == SLOT_NONE && j->leases.count == 0;
+    return s->devices_min == 1 && s->only_job_id == 0 && j->region_index == SLOT_NONE &&
+           j->leases.count == 0;
 }
 
 bool plan_has_failed(const pool *p, const struct shape *s)

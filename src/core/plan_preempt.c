@@ -1,5 +1,6 @@
 #include "core/plan_preempt.h"
 #include "core/class.h"
+#include "core/data.h"
 #include "core/preempt.h"
 #include "core/promise.h"
 #include "core/quota.h"
@@ -151,6 +152,7 @@ static bool find_moves(const pool *p, const struct shape *s, const struct demand
     for (uint32_t i = 0; i < p->regions_end; i++) {
         struct demand one;
         if (!is_region(p, s, i) || (only != SLOT_NONE && i != only)) continue;
+        if (!data_affords(p, demand, i)) continue;
         struct near_walk walk = near_walk(p, demand, i, missing);
         while (near_next(&walk, &one)) {
             struct search moves = {.p = p,
@@ -204,6 +206,7 @@ static bool find_best(find_fn *find, const pool *p, const struct shape *s,
     for (uint32_t i = 0; i < p->regions_end; i++) {
         struct demand one;
         if (!is_region(p, s, i) || (only != SLOT_NONE && i != only)) continue;
+        if (!data_affords(p, demand, i)) continue;
         struct near_walk walk = near_walk(p, demand, i, missing);
         while (near_next(&walk, &one)) {
             if (!find(p, s, &one, i, missing, &plan)) continue;

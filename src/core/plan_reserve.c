@@ -1,5 +1,6 @@
 #include "core/plan_reserve.h"
 #include "core/assert.h"
+#include "core/data.h"
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/offer.h"
@@ -195,6 +196,7 @@ void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct poo
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
         if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
+        if (!data_affords(p, demand, i)) continue;
         struct demand one;
         struct near_walk walk = near_walk(p, demand, i, s->devices_min);
         while (near_next(&walk, &one)) {

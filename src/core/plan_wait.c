@@ -5,6 +5,7 @@
  * none alone is enough, it is the first that keeps the job waiting even when all others are gone. */
 #include "core/act.h"
 #include "core/class.h"
+#include "core/data.h"
 #include "core/deadline.h"
 #include "core/gate.h"
 #include "core/job.h"
@@ -285,6 +286,10 @@ static struct numbers numbers_of(const struct lack *l, enum obstacle obstacle, u
     case OBSTACLE_LIMIT:
         *ret_reason = REASON_WAIT_LIMIT;
         return (struct numbers){.a = limits->nodes_max, .b = limits->leases_max};
+    case OBSTACLE_DATA:
+        *ret_reason = REASON_WAIT_DATA;
+        return (struct numbers){.a = l->mix.data_usd_micros,
+                                .b = data_left_usd_micros(l->p, l->job)};
     case OBSTACLE_GATE:  /* say_gate(), */
     case OBSTACLE_PLACE: /* say_place() */
     case OBSTACLE_KEPT:
@@ -340,7 +345,8 @@ bool plan_say_waits(pool *p, uint32_t job, const struct demand *demand, const st
                     struct pool_output *out)
 {
     const uint32_t freed = OBSTACLE_WORKERS | OBSTACLE_QUOTA | OBSTACLE_CLASS | OBSTACLE_DOLLARS |
-                           OBSTACLE_GATE; /* when another job ends, not when supply improves */
+                           OBSTACLE_GATE |
+                           OBSTACLE_DATA; /* when another job ends, not when supply improves */
     struct lack l = lack_of(p, job);
     l.asked_before = mix->device_count == 0; /* else one model alone does not do */
     if (l.asked_before) {

@@ -111,6 +111,7 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     carve_heap(c, &p->plans, limits->jobs_max * 2 + JOB_CLASS_END + p->asks_max);
     p->works_max = limits->terms_max < WORKS_MAX ? limits->terms_max + 1 : WORKS_MAX;
     p->works = carve(c, p->works_max, sizeof p->works[0]);
+    p->links = carve(c, LINKS_MAX, sizeof p->links[0]);
     p->rates = carve(c, (size_t)p->works_max * limits->models_max, sizeof p->rates[0]);
     carve_table(c, &p->work_table, p->works_max);
     carve_heap(c, &p->match_order, limits->matched_max);

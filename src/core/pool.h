@@ -44,7 +44,8 @@ struct pool_config {
      * when one failed are of its round. */
     uint32_t worker_failures_max;
     uint32_t reserved;
-    int64_t entry_us; /* an open ledger interval is closed after this; 0 = a minute (ENTRY_US_MAX) */
+    int64_t
+        entry_us; /* an open ledger interval is closed after this; 0 = a minute (ENTRY_US_MAX) */
 };
 
 void pool_config_default(struct pool_config *ret_config);

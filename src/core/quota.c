@@ -300,17 +300,22 @@ static void add_reserved(pool *p, uint32_t lease, int64_t usd_micros)
     gate_reserve(p, lease, usd_micros);
 }
 
-void quota_spend(pool *p, uint32_t lease, int64_t usd_micros)
+void quota_spend_beside(pool *p, uint32_t job, int64_t usd_micros)
 {
-    struct lease *l = &p->leases[lease];
-    struct job *j = &p->jobs[l->job];
-    for (uint32_t at = j->account; at != SLOT_NONE; at = p->accounts[at].parent) {
+    for (uint32_t at = p->jobs[job].account; at != SLOT_NONE; at = p->accounts[at].parent) {
         struct account *a = &p->accounts[at];
         for (uint32_t i = 0; i < QUOTA_PERIODS; i++) {
             a->spent_usd_micros[i] = money_add(spent(p, a, i), usd_micros);
             a->period[i] = p->period_now[i];
         }
     }
+}
+
+void quota_spend(pool *p, uint32_t lease, int64_t usd_micros)
+{
+    struct lease *l = &p->leases[lease];
+    struct job *j = &p->jobs[l->job];
+    quota_spend_beside(p, l->job, usd_micros);
     gate_spend(p, lease, usd_micros);
     add_reserved(p, lease, -least(usd_micros, l->reserved_usd_micros));
     if (!job_is_bound(j)) return;
@@ -325,6 +330,14 @@ static int64_t period_left(const pool *p, const struct account *a)
     for (uint32_t i = 0; i < QUOTA_PERIODS; i++)
         if (a->usd_micros_max[i] > 0)
             left = least(left, a->usd_micros_max[i] - spent(p, a, i) - a->reserved_usd_micros);
+    return left;
+}
+
+int64_t quota_period_left(const pool *p, uint32_t account)
+{
+    int64_t left = INT64_MAX;
+    for (uint32_t at = account; at != SLOT_NONE; at = p->accounts[at].parent)
+        left = least(left, period_left(p, &p->accounts[at]));
     return left;
 }
 

@@ -77,6 +77,9 @@ int64_t quota_borrowed(const pool *p, uint32_t account, uint32_t kind);
 /* What a job is reckoned to run yet, what a price comes to in that time (rounded up, saturates far above
  * any limit), and the most per hour that `left` lasts (INT64_MAX: no limit). */
 int64_t quota_run_left_us(const pool *p, uint32_t job);
+/* Dollars of a day and month that its accounts have left; and what a job costs beside its devices. */
+int64_t quota_period_left(const pool *p, uint32_t account);
+void quota_spend_beside(pool *p, uint32_t job, int64_t usd_micros);
 int64_t quota_price_of_run(int64_t usd_micros_per_hour, int64_t run_us);
 int64_t quota_rate_within(int64_t left, int64_t run_us);
 int64_t quota_share(const pool *p, uint32_t account);                   /* at now; see Share */

@@ -1,5 +1,6 @@
 #include "core/quote.h"
 #include "core/assert.h"
+#include "core/data.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
 #include "core/rate.h"
@@ -9,6 +10,7 @@ struct asking {
     struct shape shape;
     const struct job_terms *terms;
     const struct rate *rates; /* NULL: NCU count */
+    const struct quote_ask *ask;
     struct quote *quote;
 };
 
@@ -80,6 +82,23 @@ static void fill_reason(const struct asking *a, const struct mix *mix, struct qu
     option->c = a->terms->spread != TOPOLOGY_ANY ? a->terms->spread : a->terms->affinity;
 }
 
+static void fill_data(const struct asking *a, const struct mix *mix, struct quote_option *option)
+{
+    if (!data_is_set(a->terms)) return;
+    struct staging staging =
+        data_staging(a->p, a->terms, option->region, a->ask->links, a->ask->link_count);
+    option->egress_usd_micros = staging.usd_micros;
+    option->staging_us = staging.us;
+    option->unit_cost =
+        data_unit_cost(mix->weighed_usd_micros_per_hour, mix->ncu_milli, a->terms->run_us, staging);
+    if (option->reason != REASON_FITS || staging.usd_micros == 0) return;
+    int64_t budget = a->ask->submitted->u.job_submitted.budget_usd_micros;
+    if (budget == 0 || staging.usd_micros <= budget) return;
+    option->reason = REASON_WAIT_DATA;
+    option->a = staging.usd_micros;
+    option->b = budget;
+}
+
 static struct quote_option make_option(const struct asking *a, const struct mix *mix,
                                        uint32_t strategy)
 {
@@ -90,6 +109,7 @@ static struct quote_option make_option(const struct asking *a, const struct mix 
                                   .usd_micros_per_hour = mix->usd_micros_per_hour};
     fill_lines(a->p, mix, &option);
     fill_reason(a, mix, &option);
+    fill_data(a, mix, &option);
     return option;
 }
 
@@ -101,6 +121,7 @@ static bool goes_before(const struct quote_option *a, const struct quote_option 
     if (a_fits != b_fits) return a_fits;
     bool a_mix = a->strategy == QUOTE_CHEAPEST_MIX, b_mix = b->strategy == QUOTE_CHEAPEST_MIX;
     if (a_mix != b_mix) return a_mix;
+    if (a->unit_cost != b->unit_cost) return a->unit_cost < b->unit_cost;
     if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
     if (a->usd_micros_per_hour != b->usd_micros_per_hour)
         return a->usd_micros_per_hour < b->usd_micros_per_hour;
@@ -185,7 +206,7 @@ void pool_quote(const pool *p, const struct quote_ask *ask, struct quote *ret_qu
     static const struct job_terms none;
     struct rate row[MODELS_MAX];
     struct asking a = {
-        .p = p, .terms = ask->terms != NULL ? ask->terms : &none, .quote = ret_quote};
+        .p = p, .terms = ask->terms != NULL ? ask->terms : &none, .quote = ret_quote, .ask = ask};
     ASSERT(ask->submitted->kind == POOL_EVENT_JOB_SUBMITTED);
     *ret_quote = (struct quote){0};
     shape_fill(p, ask->submitted, &a.shape);

@@ -36,6 +36,8 @@ struct quote_option {
     uint32_t reason,
         reserved;    /* why it is not possible (enum decision_reason); REASON_FITS if it is */
     int64_t a, b, c; /* the reason's numbers */
+    /* To bring its data there; and what its work costs with that, per NCU-hour (data.h). */
+    int64_t egress_usd_micros, staging_us, unit_cost;
     struct quote_line lines[QUOTE_LINES_MAX];
 };
 
@@ -47,12 +49,13 @@ struct quote {
 };
 
 /* A request: a JOB_SUBMITTED event (seq, now and terms_id are not looked at), its terms (NULL = none)
- * and rate_count RATE_TOLD events, as they would come before it. */
+ * rate_count RATE_TOLD and link_count LINKS_TOLD events, as they would come before it. */
 struct quote_ask {
     const struct pool_event *submitted;
     const struct job_terms *terms;
     const struct pool_event *rates;
-    uint32_t rate_count;
+    const struct pool_event *links; /* LINKS_TOLD, likewise */
+    uint32_t rate_count, link_count;
 };
 
 void pool_quote(const pool *p, const struct quote_ask *ask, struct quote *ret_quote);

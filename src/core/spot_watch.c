@@ -35,8 +35,9 @@ void spot_watch_init(pool *p)
         w->plans[i].terms = (struct spot_terms){0};
         w->plans[i].zones = w->plans[i].learned_ticks = w->plans[i].solved = 0;
         w->plans[i].used = 0;
-        w->plans[i].memory = (uint8_t *)p->watch_tables +
-                             (i < w->plan_count ? i : 0) * spot_watch_table_bytes(&p->config.limits);
+        w->plans[i].memory =
+            (uint8_t *)p->watch_tables +
+            (i < w->plan_count ? i : 0) * spot_watch_table_bytes(&p->config.limits);
     }
 }
 
@@ -64,7 +65,8 @@ static uint32_t zones_up(const pool *p)
 /* What a table was solved from must stay: it is all that a snapshot keeps of it. */
 static void forget_half(struct spot_watch *w)
 {
-    for (uint32_t t = 0; t < SPOT_HISTORY / 2; t++) w->history[t] = w->history[t + SPOT_HISTORY / 2];
+    for (uint32_t t = 0; t < SPOT_HISTORY / 2; t++)
+        w->history[t] = w->history[t + SPOT_HISTORY / 2];
     w->tick_count = SPOT_HISTORY / 2;
     for (uint32_t i = 0; i < w->plan_count; i++) {
         w->plans[i].solved = 0;
@@ -217,10 +219,8 @@ static struct spot_plan *plan_of(struct spot_watch *w, uint32_t zones,
         if (plan->zones == zones && is_same(&plan->terms, terms)) return plan;
         if (plan->used < oldest->used) oldest = plan;
     }
-    *oldest = (struct spot_plan){.zones = zones,
-                                 .terms = *terms,
-                                 .learned_ticks = w->tick_count,
-                                 .memory = oldest->memory};
+    *oldest = (struct spot_plan){
+        .zones = zones, .terms = *terms, .learned_ticks = w->tick_count, .memory = oldest->memory};
     return oldest;
 }
 

@@ -68,7 +68,8 @@ uint32_t spot_watch_age(const pool *p, uint32_t zone); /* 0: it took a node in t
 bool spot_watch_hazard(const pool *p, uint32_t offer, uint32_t *ret_ppb);
 /* How many ticks no zone of the mask has been up, this one included. */
 uint32_t spot_watch_down(const pool *p, uint32_t zones);
-bool spot_watch_fits(const pool *p, const struct spot_terms *terms); /* there is room for its table */
+bool spot_watch_fits(const pool *p,
+                     const struct spot_terms *terms); /* there is room for its table */
 /* Solved; NULL: no table can be made of this. terms.cells is chosen here. */
 const struct spot_plan *spot_watch_plan(pool *p, uint32_t zones, const struct spot_terms *terms);
 

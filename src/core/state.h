@@ -213,6 +213,12 @@ struct rate {
     uint32_t measured_count;
 };
 
+/* What it costs to bring data from a region (high half of the key) to another (data.h). */
+struct link_cost {
+    uint64_t key;
+    uint32_t usd_micros_per_gb, mb_per_s;
+};
+
 /* Whoever has quota, limits and a share (quota.h). */
 struct account {
     /* As defined, by kind of devices; -1 = none. */
@@ -245,15 +251,15 @@ struct shape {
     int64_t budget_usd_micros_per_hour;
     uint32_t vram_min_mib, devices_min, devices_max, price_threshold_ppm;
     uint32_t region, job_class, kind, capacity_mask;
-    uint32_t threshold_ppm; /* the one in force */
-    uint32_t terms;         /* slot; SLOT_NONE only while judged: its terms are not known */
-    uint32_t account;       /* whose jobs; the pool's while nobody has quota, limits or a weight */
-    uint32_t user_count;    /* live jobs; 0 = free slot */
-    uint64_t ask_hash;      /* of what it asks for, whoever asks */
-    uint32_t quota_waits;   /* sleeps until quota is freed */
-    uint32_t first_waiting; /* job slot + 1, only inside wake_region() */
-    uint64_t only_job_id;   /* with a deadline each job is a shape: what it may take is its own */
-    struct list queue;      /* queued jobs, oldest first */
+    uint32_t threshold_ppm;  /* the one in force */
+    uint32_t terms;          /* slot; SLOT_NONE only while judged: its terms are not known */
+    uint32_t account;        /* whose jobs; the pool's while nobody has quota, limits or a weight */
+    uint32_t user_count;     /* live jobs; 0 = free slot */
+    uint64_t ask_hash;       /* of what it asks for, whoever asks */
+    uint32_t quota_waits;    /* sleeps until quota is freed */
+    uint32_t first_waiting;  /* job slot + 1, only inside wake_region() */
+    uint64_t only_job_id;    /* with a deadline each job is a shape: what it may take is its own */
+    struct list queue;       /* queued jobs, oldest first */
     struct link shapes_link; /* of shapes_idle, _used or _resting */
     uint32_t ask, rests;     /* ask.h; SLOT_NONE = of none */
     struct tree_link turn;
@@ -263,15 +269,16 @@ struct shape {
 
 /* What shapes of different accounts ask for (ask.h). */
 struct ask {
-    struct shape of; /* one of them */
+    struct shape of;           /* one of them */
     uint32_t root, user_count; /* of its tenants; shapes */
     struct link link;
 };
 
 struct ask_tenant {
     struct tree_link turn;
-    uint32_t ask, tenant, root, placed; /* root: of its shapes that rest; placed: it is in the tree */
-    struct link link;                   /* of the asks of its tenant */
+    uint32_t ask, tenant, root,
+        placed;       /* root: of its shapes that rest; placed: it is in the tree */
+    struct link link; /* of the asks of its tenant */
 };
 
 struct job {
@@ -284,7 +291,9 @@ struct job {
     int64_t over_since_us, quiet_until_us; /* above its hourly budget; after a node went for it */
     int64_t last_a, last_b, last_c;
     int64_t bought_usd_micros, bought_reserved_usd_micros; /* on spot and on demand (gate.h) */
-    int64_t ckpt_us;          /* when its newest checkpoint was told; 0 = none */
+    int64_t egress_usd_micros;       /* estimated, of data brought where it runs (data.h) */
+    uint32_t data_at, data_reserved; /* region index + 1 where its data is; 0 = where it lay */
+    int64_t ckpt_us;                 /* when its newest checkpoint was told; 0 = none */
     int64_t promise_until_us; /* its reservation is complete then; 0 = none (plan_reserve.h) */
     int64_t replace_from_us;  /* no node of it goes for a stall before */
     uint64_t preempted_by;    /* job that takes devices of it, not said yet; 0 = none */
@@ -333,7 +342,7 @@ struct pool {
     int64_t now_us;
     int64_t usd_micros_jobs, usd_micros_overhead, usd_micros_idle, usd_micros_adjustment;
     int64_t period_now[QUOTA_PERIODS],
-        period_end_us; /* from now_us: the day, the month (quota.c) */
+        period_end_us;      /* from now_us: the day, the month (quota.c) */
     uint64_t reach_changes; /* more than ever before is within reach, or models are others */
     uint64_t failed_hash, supply_changes,
         failed_at;         /* plan_place.c: an ask no supply was found for */
@@ -354,7 +363,7 @@ struct pool {
         offer_priced; /* the last one: where the next is looked for first; no decision sees it */
     struct list nodes_free, leases_free, shapes_free; /* node slots: ended, oldest first */
     struct list promises_free;
-    struct list ended; /* jobs, oldest end first */
+    struct list ended;                                    /* jobs, oldest end first */
     struct list shapes_idle, shapes_used, shapes_resting; /* without a queue; told (ask.h) */
     struct list asks_used, asks_free;
     uint32_t asks_end, asks_max, ask_tenants_end, ask_tenants_max;
@@ -365,6 +374,7 @@ struct pool {
         promise_order_max; /* no promise is of a job behind (victims.h); follows from the rest */
     struct class_rule classes[JOB_CLASS_END];
     uint32_t works_end, works_max;
+    uint32_t links_end, links_reserved;
     struct list works_told;                                  /* the one told of longest ago first */
     int64_t match_round_us, match_restart_us, match_last_us; /* as defined; the last round */
     int64_t match_due_us;                                    /* the next; INT64_MAX = none */
@@ -386,7 +396,8 @@ struct pool {
     struct heap match_order; /* while matching: candidates by weight */
     struct table node_table, job_table, offer_table, shape_table, terms_table, account_table;
     struct table work_table, ask_table, ask_tenant_table;
-    struct heap ask_shares; /* accounts by the time until which their step is known */
+    struct heap ask_shares;  /* accounts by the time until which their step is known */
+    struct link_cost *links; /* by key */
     struct work *works;
     struct rate *rates;                       /* [works_max][models_max] */
     struct match_candidate *match_candidates; /* these two while matching only */

@@ -39,6 +39,7 @@ struct job_view {
     /* Spent to this moment: its ENTRY_JOB entries and what has run up since the newest; and what it
      * has committed per hour: all nodes it pays for, booting and leaving ones too. */
     int64_t usd_micros, usd_micros_per_hour;
+    int64_t egress_usd_micros; /* estimated, beside these: to bring its data where it runs */
     uint32_t last_kind, last_reason; /* newest decision about it, */
     int64_t last_a, last_b, last_c;  /* and its numbers */
 };

@@ -16,9 +16,10 @@ static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 192, "walk the new field of shape");
 static_assert(sizeof(struct account) == 360, "walk the new field of account");
-static_assert(sizeof(struct job) == 536, "walk the new field of job");
+static_assert(sizeof(struct job) == 552, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
 static_assert(sizeof(struct work) == 16, "walk the new field of work");
+static_assert(sizeof(struct link_cost) == 16, "walk the new field of link_cost");
 static_assert(sizeof(struct rate) == 32, "walk the new field of rate");
 static_assert(sizeof(struct history) == 32, "walk the new field of history");
 
@@ -424,6 +425,8 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->replaced_count);
     walk_i64(w, &j->bought_usd_micros);
     walk_i64(w, &j->bought_reserved_usd_micros);
+    walk_i64(w, &j->egress_usd_micros);
+    walk_u32(w, &j->data_at);
     walk_i64(w, &j->ckpt_us);
     walk_i64(w, &j->promise_until_us);
     walk_u64(w, &j->preempted_by);
@@ -468,6 +471,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_end(w, &p->terms_end, limits->terms_max + 1);
     walk_end(w, &p->accounts_end, p->accounts_max);
     walk_end(w, &p->works_end, p->works_max);
+    walk_end(w, &p->links_end, LINKS_MAX);
     walk_list(w, &p->works_told, p->works_end);
     walk_end(w, &p->node_count, p->node_slots);
     walk_u32(w, &p->starved);
@@ -491,6 +495,12 @@ static void walk_head(struct walk *w, pool *p)
 
 static void walk_works(struct walk *w, pool *p)
 {
+    for (uint32_t i = 0; i < p->links_end; i++) {
+        walk_u64(w, &p->links[i].key);
+        walk_u32(w, &p->links[i].usd_micros_per_gb);
+        walk_u32(w, &p->links[i].mb_per_s);
+        if (i > 0 && p->links[i].key <= p->links[i - 1].key) w->bad = true;
+    }
     for (uint32_t i = 0; i < p->works_end; i++) {
         walk_u64(w, &p->works[i].work_id);
         walk_link(w, &p->works[i].told_link, p->works_end);
@@ -594,8 +604,8 @@ static void walk_watch(struct walk *w, pool *p)
         walk_plan_terms(w, plan);
         walk_end(w, &plan->learned_ticks, watch->tick_count);
         walk_u64(w, &plan->used);
-        if (w->mode == WALK_READ && plan->zones != 0 &&
-            !spot_watch_fits(p, &plan->terms)) w->bad = true;
+        if (w->mode == WALK_READ && plan->zones != 0 && !spot_watch_fits(p, &plan->terms))
+            w->bad = true;
     }
 }
 

@@ -91,7 +91,9 @@ static bool push_job(struct server *s, const struct job_spec *spec, char *spec_t
     if (info == NULL) return false;
     uint64_t job_id = info->job_id;
     const char *trouble = NULL;
-    if (!job_spec_event(spec, job_id, hash, names_id_of, s->names, &events, ret_error)) goto fail;
+    if (!job_spec_event(spec, &s->catalog->links, job_id, hash, names_id_of, s->names, &events,
+                        ret_error))
+        goto fail;
     /* Rows first: an event without its job row could not be undone, rows without event can. */
     if (!push_rows(pump_batch(s->pump), info, spec_text)) {
         (void)error_set(ret_error, "out of memory; try again");
@@ -99,6 +101,8 @@ static bool push_job(struct server *s, const struct job_spec *spec, char *spec_t
     }
     for (uint32_t i = 0; i < events.rate_count && trouble == NULL; i++)
         trouble = pump_push(s->pump, &events.rates[i]);
+    for (uint32_t i = 0; i < events.link_count && trouble == NULL; i++)
+        trouble = pump_push(s->pump, &events.links[i]);
     if (trouble == NULL && events.terms.kind != 0) trouble = pump_push(s->pump, &events.terms);
     if (trouble == NULL) trouble = pump_push(s->pump, &events.submitted);
     if (trouble != NULL) {
@@ -203,15 +207,17 @@ void api_plan(struct server *s, request *r)
     struct quote *quote = mem_zalloc(1, sizeof *quote);
     if (quote == NULL) {
         request_fail(r, 503, "out of memory; try again");
-    } else if (!job_spec_event(spec, 1 /* any id: nothing is kept */, 1, names_id_of, s->names,
-                               &events, &error)) {
+    } else if (!job_spec_event(spec, &s->catalog->links, 1 /* any id: nothing is kept */, 1,
+                               names_id_of, s->names, &events, &error)) {
         request_fail(r, 400, "%s", error.text);
     } else {
         struct view_names view_names = server_view_names(s);
         const struct quote_ask ask = {.submitted = &events.submitted,
                                       .terms = &events.terms.u.terms_defined.terms,
                                       .rates = events.rates,
-                                      .rate_count = events.rate_count};
+                                      .links = events.links,
+                                      .rate_count = events.rate_count,
+                                      .link_count = events.link_count};
         pool_quote(s->pool, &ask, quote);
         request_reply_json(r, 200, quote_json(&view_names, quote, spec));
     }

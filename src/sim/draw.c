@@ -55,6 +55,25 @@ static void draw_rates(struct sim *s)
         }
 }
 
+/* Egress and speed from each region to the others; free inside. */
+static void draw_links(struct sim *s)
+{
+    for (uint32_t from = 1; from <= REGIONS_COUNT; from++) {
+        struct sim_random random = sim_random_fork(s->seed, 4100 + from);
+        struct pool_event *event = &s->links[from - 1];
+        event->kind = POOL_EVENT_LINKS_TOLD;
+        event->u.links_told.from = from;
+        event->u.links_told.count = REGIONS_COUNT;
+        for (uint32_t to = 1; to <= REGIONS_COUNT; to++) {
+            struct told_link *link = &event->u.links_told.links[to - 1];
+            link->to = to;
+            if (to == from) continue;
+            link->usd_micros_per_gb = (uint32_t)sim_random_range(&random, 0, 100000);
+            link->mb_per_s = (uint32_t)sim_random_range(&random, 50, 500);
+        }
+    }
+}
+
 static void draw_offer(struct sim *s, uint32_t index)
 {
     struct sim_random random = sim_random_fork(s->seed, 3200 + index);
@@ -167,6 +186,22 @@ static void draw_nearness(struct sim *s, uint32_t index)
     job->submit.u.job_submitted.terms_id = 11 + pair;
 }
 
+/* Data somewhere; of jobs without a budget in all, which may not bear it. */
+static void draw_data(struct sim *s, uint32_t index)
+{
+    struct sim_random random = sim_random_fork(s->seed, 4200 + index);
+    struct sim_job *job = &s->jobs[index];
+    if (job->terms.kind != 0 || job->submit.u.job_submitted.budget_usd_micros != 0) return;
+    if (!sim_random_chance(&random, 300000)) return;
+    uint32_t kind = (uint32_t)sim_random_range(&random, 0, 2 * REGIONS_COUNT - 1);
+    job->terms.kind = POOL_EVENT_TERMS_DEFINED;
+    job->terms.u.terms_defined.terms_id = 21 + kind;
+    job->terms.u.terms_defined.terms.data_region = 1 + kind % REGIONS_COUNT;
+    job->terms.u.terms_defined.terms.data_bytes = UINT64_C(100000000000)
+                                                  << 2 * (kind / REGIONS_COUNT);
+    job->submit.u.job_submitted.terms_id = 21 + kind;
+}
+
 static void draw_job(struct sim *s, uint32_t index)
 {
     struct sim_random random = sim_random_fork(s->seed, 3300 + index);
@@ -180,6 +215,7 @@ static void draw_job(struct sim *s, uint32_t index)
         draw_needs(s, &random, &job->submit);
         draw_terms(s, index);
         draw_nearness(s, index);
+        draw_data(s, index);
     }
     job->submit.u.job_submitted.job_id = index + 1;
     job->submit.u.job_submitted.spec_hash = sim_random_next(&random);
@@ -224,6 +260,7 @@ void sim_draw_world(struct sim *s)
     draw_models(s);
     draw_pools(s);
     draw_rates(s);
+    draw_links(s);
     s->offer_count = (uint32_t)s->options.offers_count;
     for (uint32_t i = 0; i < s->offer_count; i++) draw_offer(s, i);
     s->job_count = (uint32_t)s->options.jobs_count;

@@ -320,6 +320,8 @@ static void tell_definitions(struct sim *s)
 {
     for (uint32_t i = 0; i < s->model_count; i++) sim_server_tell(s, &s->models[i]);
     for (uint32_t i = 0; i < s->pool_count; i++) sim_server_tell(s, &s->pools[i]);
+    for (uint32_t i = 0; i < SIM_LINKS_COUNT; i++)
+        if (s->links[i].kind != 0) sim_server_tell(s, &s->links[i]); /* scenarios have none */
     for (uint32_t i = 0; i < SIM_WORKS_COUNT * s->model_count; i++)
         if (s->rates[i].kind != 0) sim_server_tell(s, &s->rates[i]);
     sim_server_tell(

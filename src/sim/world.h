@@ -25,7 +25,8 @@ enum {
     SIM_INBOX_MAX = 512, /* events of one commit */
     SIM_POOLS_COUNT = 2,
     SIM_WORKS_COUNT = 3,
-    SIM_KEY_SHIFT = 40, /* node keys are incarnation << 40 | number */
+    SIM_LINKS_COUNT = 3, /* as many as there are regions */
+    SIM_KEY_SHIFT = 40,  /* node keys are incarnation << 40 | number */
 };
 
 #define SIM_SECOND_US INT64_C(1000000)
@@ -167,6 +168,7 @@ struct sim {
     struct sim_server server;
     struct sim_shadow *shadow;
     struct pool_event models[SIM_MODELS_MAX], pools[SIM_POOLS_COUNT];
+    struct pool_event links[SIM_LINKS_COUNT];                  /* LINKS_TOLD, of each region */
     struct pool_event rates[SIM_WORKS_COUNT * SIM_MODELS_MAX]; /* of each model, by work */
     struct sim_offer offers[SIM_OFFERS_MAX];
     struct sim_job jobs[SIM_JOBS_MAX];

@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     struct job_events events;
     struct pool_event again;
     uint8_t record[RECORD_BYTES];
-    ASSERT(job_spec_event(&spec, 1, 2, id_of, NULL, &events, &error));
+    ASSERT(job_spec_event(&spec, &catalog.links, 1, 2, id_of, NULL, &events, &error));
     struct pool_event event = events.submitted;
     ASSERT(events.terms.kind == 0 || pool_event_check(&events.terms) == NULL);
     event.seq = 1;

@@ -173,7 +173,9 @@ static void pump(struct net *net, struct conn *conn)
 
 static void tick(struct net *net, int64_t now_us)
 {
+    net_links_look(net->links, now_us);
     member_tick(net->options.member, now_us);
+    net_links_post(net->links);
     for (uint32_t i = 0; i < net->conn_count; i++)
         if (!net->conn[i]->up && now_us - net->conn[i]->since_us > HELLO_US)
             net_drop(net, net->conn[i], "no hello");

@@ -193,9 +193,13 @@ static void beat(struct member *m)
     int64_t late_us = m->now_us - m->self.beat_us;
     if (late_us < LIVENESS_BEAT_US) return;
     m->self.beat_us += late_us / LIVENESS_BEAT_US * LIVENESS_BEAT_US;
-    member_tell_all(m);
-    for (uint32_t i = 0; i < m->peer_count; i++)
-        m->peer[i].summary_due = m->config.recorder != NULL;
+    m->self.changes++;
+    for (uint32_t i = 0; i < m->peer_count; i++) {
+        struct member_peer *peer = &m->peer[i];
+        m->board_due = m->board_due || peer->has_board;
+        peer->status_due = peer->status_due || !peer->has_board;
+        peer->summary_due = !peer->has_board && m->config.recorder != NULL;
+    }
     for (uint32_t i = 0; i < m->peer_count; i++)
         if (m->turn.tag.leader == m->config.id && !member_hears_later(m) &&
             wire_tag_compare(&m->peer[i].status.turn, &m->turn.tag) < 0)

@@ -68,7 +68,8 @@ struct member_peer {
     bool connected, knows_status;
     struct wire_status status;
     bool status_due, turn_due, fetch_due, digests_due;
-    uint64_t told_self;                         /* of self_changes: what it knows of this member */
+    bool has_board;                             /* beats reach it without a frame */
+    uint64_t told_self;                         /* of self.changes: what it knows of this member */
     struct wire_shard shard[MEMBER_SHARDS_MAX]; /* results of ours that this leader is to hear */
     uint32_t shard_count;
     struct transfer_out out;
@@ -174,10 +175,10 @@ struct member {
     uint32_t peer_count;
     bool started, peers_settled; /* settled: listed peers were tried, so founding is fair */
     struct wire_status self;     /* what this member tells about itself */
-    uint64_t self_changes;       /* how often that has changed */
     uint64_t turn_max, generation_max;
     bool is_step;      /* the turn in force is one, without sharded moments (member_news.c) */
     int64_t taken_us;  /* when it was taken */
+    bool board_due;    /* a beat for those that have a board */
     int64_t orphan_us; /* when its leader was lost; with self.orphan alone */
 
     struct wire_turn offered;      /* newest heard of, taken once its sender is seen to lead */
@@ -250,6 +251,13 @@ void member_peer_down(struct member *m, uint64_t id);
 /* False: the frame breaks the rules; drop the peer. bytes at an 8-byte boundary. */
 bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint8_t *bytes,
                   size_t count, int64_t now_us);
+/* Where two members share memory, beats need no frames: from here on peer `id` reads what
+ * member_fill_board() gives (0: nothing new; bytes holds WIRE_BOARD_BYTES), and this member is handed
+ * what that one wrote, newest first come, some left out. False: it breaks the rules; drop the peer. */
+void member_peer_board(struct member *m, uint64_t id);
+size_t member_fill_board(struct member *m, uint8_t *bytes);
+bool member_take_board(struct member *m, uint64_t id, const uint8_t *bytes, size_t count,
+                       int64_t now_us);
 void member_heard(struct member *m, uint64_t id, int64_t now_us); /* bytes of an unfinished frame */
 /* Call once everything that had arrived by member_tick() was handed in. */
 bool member_peer_is_silent(const struct member *m, uint64_t id);

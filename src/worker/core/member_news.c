@@ -17,7 +17,7 @@
 
 void member_tell_all(struct member *m)
 {
-    m->self_changes++;
+    m->self.changes++;
     for (uint32_t i = 0; i < m->peer_count; i++) m->peer[i].status_due = true;
 }
 
@@ -25,7 +25,7 @@ static void tell_stale(struct member *m)
 {
     for (uint32_t i = 0; i < m->peer_count; i++) {
         struct member_peer *peer = &m->peer[i];
-        peer->status_due = peer->status_due || peer->told_self != m->self_changes;
+        peer->status_due = peer->status_due || peer->told_self != m->self.changes;
     }
 }
 
@@ -63,7 +63,7 @@ void member_tell_taken(struct member *m)
         member_tell_all(m);
         return;
     }
-    m->self_changes++;
+    m->self.changes++;
     for (uint32_t i = 0; i < m->peer_count; i++) {
         struct member_peer *peer = &m->peer[i];
         uint32_t index = wire_turn_index(&m->turn, peer->id);
@@ -87,7 +87,7 @@ void member_tell_moved(struct member *m)
         member_tell_all(m);
         return;
     }
-    m->self_changes++;
+    m->self.changes++;
     tell(m, m->turn.tag.leader);
     tell(m, heir_of(m));
 }
@@ -134,7 +134,7 @@ void member_note_orphan(struct member *m)
     }
     if (!m->self.orphan) {
         m->self.orphan = 1;
-        m->self_changes++;
+        m->self.changes++;
         m->orphan_us = m->now_us;
     }
     tell(m, heir_of(m));
@@ -145,7 +145,7 @@ void member_watch_orphan(struct member *m)
     if (!m->self.orphan) return;
     if (leader_is_here(m)) {
         m->self.orphan = 0; /* it came back */
-        m->self_changes++;
+        m->self.changes++;
     } else if (m->now_us - m->orphan_us > WAIT_US / 2) {
         tell_stale(m);
     }

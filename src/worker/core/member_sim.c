@@ -204,10 +204,34 @@ void sim_lose_link(struct world *w, uint32_t a, uint32_t b)
               (struct occurrence){.kind = ON_LINK_DOWN, .node = b, .peer = a, .epoch = epoch});
 }
 
+/* Of those on one host: even ids, and odd ones. */
+static void look_at_boards(struct world *w, uint32_t index)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        struct link *link = &w->link[index][i];
+        struct node *peer = &w->node[i];
+        if (!link->up || !link->board || link->posts_seen == peer->posts) continue;
+        link->posts_seen = peer->posts;
+        if (!member_take_board(member_of(w, index), sim_id_of(i), peer->board, peer->board_bytes,
+                               w->now_us))
+            w->wrong = "a correct peer's board was called unsound";
+    }
+}
+
+static void post(struct node *node)
+{
+    size_t bytes = member_fill_board(&node->member, node->board);
+    if (bytes == 0) return;
+    node->board_bytes = bytes;
+    node->posts++;
+}
+
 static void tick(struct world *w, uint32_t index)
 {
     struct node *node = &w->node[index];
+    if (!node->cut_off) look_at_boards(w, index);
     member_tick(&node->member, w->now_us);
+    post(node);
     /* It came when the others were going: the server stops workers of a job that is done. */
     if (w->done_count > 0 && !w->node[index].member.self.has_state)
         member_leave(&w->node[index].member);
@@ -269,8 +293,13 @@ static void happen(struct world *w, const struct occurrence *o)
     case ON_READY: sim_hand_in(w, node); break;
     case ON_LINK_UP:
         if (link->up || link->epoch != o->epoch) break;
-        *link = (struct link){.up = true, .epoch = o->epoch, .last_us = w->now_us};
+        *link = (struct link){.up = true,
+                              .epoch = o->epoch,
+                              .last_us = w->now_us,
+                              .board = w->boards && (o->node + o->peer) % 2 == 0,
+                              .posts_seen = w->node[o->peer].posts};
         assert_true(member_peer_up(&node->member, sim_id_of(o->peer), w->now_us));
+        if (link->board) member_peer_board(&node->member, sim_id_of(o->peer));
         break;
     case ON_LINK_DOWN:
         if (!link->up || link->epoch != o->epoch) break;
@@ -320,6 +349,7 @@ void sim_init(struct world *w, uint64_t seed)
     if (w->gentle) w->sharded = true, w->noisy = w->sticky = false, w->steps = 40;
     if (w->gentle && w->save_every == 0) w->save_every = 5;
     w->split = seed >= SPLIT_SEEDS; /* long slots, so that there are steps left to lose */
+    w->boards = seed / 2 % 2 == 0;
     if (w->split) w->slots = 64, w->steps = 60;
 }
 

@@ -89,6 +89,9 @@ struct node {
     struct wire_tag looked_turn; /* when its state was looked at last, and its place then */
     uint64_t looked_position;
     struct member member;
+    uint32_t posts; /* on its board, so far */
+    size_t board_bytes;
+    _Alignas(8) uint8_t board[WIRE_BOARD_BYTES];
     struct member_commit log[STEPS_MAX];
     float weights[WEIGHTS], initial[WEIGHTS], gradient[ELEMENTS];
     float moment[MOMENTS][ELEMENTS], next_weights[ELEMENTS];
@@ -114,6 +117,8 @@ struct link { /* one direction of one connection */
     uint32_t epoch, in_flight;
     int64_t last_us; /* arrival of the frame before: order is kept */
     int64_t down_us; /* when this end saw it lost last */
+    bool board;      /* beats come by memory that both share */
+    uint32_t posts_seen;
 };
 
 struct world {
@@ -123,6 +128,7 @@ struct world {
     uint32_t slots, steps, gang, node_count, save_every, heap_count;
     uint32_t nodes_max, alive_max;
     bool calm, spiky, noisy, sharded, gentle, split;
+    bool boards;        /* hosts of several nodes */
     bool lonely, taken; /* see lonely_trouble() */
     bool flips; /* nothing happens but joins, and in what comes to a joiner a bit flips, once */
     bool

@@ -78,6 +78,13 @@ static void lonely_trouble(struct world *w)
     sim_later(w, again_us, (struct occurrence){.kind = ON_TROUBLE});
 }
 
+static bool anybody_stays(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++)
+        if (w->node[i].alive && !w->node[i].member.self.leaving) return true;
+    return false;
+}
+
 void sim_trouble(struct world *w)
 {
     if (w->lonely) {
@@ -95,7 +102,8 @@ void sim_trouble(struct world *w)
     }
     if (w->now_us > TROUBLE_US) {
         w->calm = true;
-        while (sim_alive_count(w) < w->gang && w->node_count < w->nodes_max) sim_join(w);
+        while ((sim_alive_count(w) < w->gang || !anybody_stays(w)) && w->node_count < w->nodes_max)
+            sim_join(w);
         return;
     }
     if (w->split) {

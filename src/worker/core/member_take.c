@@ -8,6 +8,7 @@ static bool take_status(struct member *m, struct member_peer *peer, const uint8_
     struct wire_status status;
     if (!wire_get_status(bytes, count, &status)) return false;
     if (status.position > m->config.steps) return false;
+    if (peer->knows_status && status.changes < peer->status.changes) return true; /* overtaken */
     if (wire_tag_compare(&peer->status.turn, &status.turn) != 0) member_data_is_due(m, peer);
     peer->status = status;
     peer->knows_status = true;
@@ -123,4 +124,21 @@ bool member_frame(struct member *m, uint64_t id, enum wire_kind kind, const uint
     }
     if (sound) member_settle(m);
     return sound;
+}
+
+bool member_take_board(struct member *m, uint64_t id, const uint8_t *bytes, size_t count,
+                       int64_t now_us)
+{
+    struct member_peer *peer = member_find(m, id);
+    if (peer == NULL || !peer->connected) return true;
+    struct wire_cursor cursor = wire_reader(bytes, count);
+    size_t status_bytes = wire_read_u32(&cursor), summary_bytes = wire_read_u32(&cursor);
+    const uint8_t *status = wire_read(&cursor, status_bytes);
+    const uint8_t *summary = wire_read(&cursor, summary_bytes);
+    if (cursor.failed || cursor.at != cursor.end) return false;
+    hear(m, peer, now_us);
+    if (!take_status(m, peer, status, status_bytes)) return false;
+    if (summary_bytes > 0 && !member_take_summary(m, peer, summary, summary_bytes)) return false;
+    member_settle(m);
+    return true;
 }

@@ -206,13 +206,22 @@ static size_t fill_fetch(const struct member *m, uint8_t *bytes)
 
 #define SUMMARY_US INT64_C(5000) /* one is made for all peers: it looks at all of them */
 
+static size_t put_summary(struct member *m, uint8_t *bytes)
+{
+    if (m->now_us - m->summary_us >= SUMMARY_US || m->summary_us == 0) {
+        m->summary = member_summary(m);
+        m->summary_us = m->now_us;
+    }
+    return wire_put_summary(bytes, &m->summary);
+}
+
 /* Small frames: levels, so several changes travel as one frame. */
 static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *bytes,
                          enum wire_kind *ret_kind)
 {
     if (peer->status_due) {
         peer->status_due = false;
-        peer->told_self = m->self_changes;
+        peer->told_self = m->self.changes;
         *ret_kind = WIRE_STATUS;
         return wire_put_status(bytes, &m->self);
     }
@@ -230,13 +239,9 @@ static size_t fill_order(struct member *m, struct member_peer *peer, uint8_t *by
         return count;
     }
     if (peer->summary_due) {
-        if (m->now_us - m->summary_us >= SUMMARY_US || m->summary_us == 0) {
-            m->summary = member_summary(m);
-            m->summary_us = m->now_us;
-        }
         peer->summary_due = false;
         *ret_kind = WIRE_SUMMARY;
-        return wire_put_summary(bytes, &m->summary);
+        return put_summary(m, bytes);
     }
     struct wire_vouch vouch;
     if (!member_fill_vouch(m, peer, &vouch)) return 0;
@@ -309,4 +314,24 @@ size_t member_fill(struct member *m, uint64_t id, uint8_t *bytes, enum wire_kind
     size_t count = fill_order(m, peer, bytes, ret_kind);
     if (count == 0 && peer->knows_status) count = fill_data(m, peer, bytes, ret_kind);
     return count;
+}
+
+void member_peer_board(struct member *m, uint64_t id)
+{
+    struct member_peer *peer = member_find(m, id);
+    if (peer != NULL && peer->connected) peer->has_board = true;
+}
+
+size_t member_fill_board(struct member *m, uint8_t *bytes)
+{
+    enum { HEAD_BYTES = 8 };
+    if (!m->board_due) return 0;
+    m->board_due = false;
+    size_t status = wire_put_status(bytes + HEAD_BYTES, &m->self), summary = 0;
+    if (m->config.recorder != NULL) summary = put_summary(m, bytes + HEAD_BYTES + status);
+    struct wire_cursor cursor = {.at = bytes, .end = bytes + HEAD_BYTES};
+    wire_write_u32(&cursor, (uint32_t)status);
+    wire_write_u32(&cursor, (uint32_t)summary);
+    ASSERT(HEAD_BYTES + status + summary <= WIRE_BOARD_BYTES);
+    return HEAD_BYTES + status + summary;
 }

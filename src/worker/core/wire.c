@@ -189,6 +189,7 @@ size_t wire_put_status(uint8_t *bytes, const struct wire_status *status)
                                 (uint32_t)status->unsure << 2 | (uint32_t)status->here << 3 |
                                 (uint32_t)status->orphan << 4);
     wire_write_u32(&cursor, status->slot_us);
+    wire_write_u64(&cursor, status->changes);
     wire_write_u64(&cursor, status->position);
     wire_write_u64(&cursor, status->generation);
     wire_write_u64(&cursor, status->weights_hash);
@@ -227,6 +228,7 @@ bool wire_get_status(const uint8_t *bytes, size_t count, struct wire_status *ret
                                  .here = flags >> 3 & 1,
                                  .orphan = flags >> 4 & 1};
     status.slot_us = wire_read_u32(&cursor);
+    status.changes = wire_read_u64(&cursor);
     status.position = wire_read_u64(&cursor);
     status.generation = wire_read_u64(&cursor);
     status.weights_hash = wire_read_u64(&cursor);

@@ -17,7 +17,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 12,
+    WIRE_VERSION = 13,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -25,6 +25,7 @@ enum {
     WIRE_ZONE_BYTES = 64,
     WIRE_DOOR_BYTES = 16,
     WIRE_STATE_PIECE_BYTES = 256 * 1024,
+    WIRE_BOARD_BYTES = 1024, /* a beat where memory is shared: status and summary */
 };
 
 enum wire_kind {
@@ -76,6 +77,7 @@ struct wire_status {
         here; /* its program has come to its first shoal_next(): it can be given work, or state */
     uint8_t orphan;   /* who gave `turn` is lost to it (member_news.c) */
     uint32_t slot_us; /* smoothed, 0: unknown */
+    uint64_t changes; /* of this status so far: frames and beats may overtake each other */
     uint64_t position, generation, weights_hash;
     uint64_t zone;            /* a number that differs where zones do */
     struct wire_tag turn;     /* last one accepted */

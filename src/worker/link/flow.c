@@ -1,6 +1,7 @@
 #include "worker/link/flow.h"
 #include "base/mem.h"
 #include "core/assert.h"
+#include "worker/link/link_shm.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -268,6 +269,31 @@ bool flow_offer(struct flow *flow, uint64_t peer)
     for (int i = 0; i < OFFERED_AT_ONCE && moved; i++) moved = send_one(flow, to);
     if (moved && flow->waiting) flow_wake(flow);
     return moved && !flow->waiting;
+}
+
+void flow_post(struct flow *flow, const uint8_t *bytes, size_t count)
+{
+    for (uint32_t i = 0; i < flow->peer_count; i++)
+        if (flow->peer[i]->link->kind == LINK_SHM) link_shm_post(flow->peer[i]->link, bytes, count);
+}
+
+bool flow_look(struct flow *flow, uint32_t *at, uint64_t *ret_peer, uint8_t *bytes,
+               size_t *ret_count)
+{
+    while (*at < flow->peer_count) {
+        const struct flow_peer *peer = flow->peer[(*at)++];
+        if (peer->link->kind != LINK_SHM) continue;
+        *ret_peer = peer->id;
+        *ret_count = link_shm_look(peer->link, bytes);
+        if (*ret_count > 0) return true;
+    }
+    return false;
+}
+
+void flow_lose(struct flow *flow, uint64_t peer)
+{
+    struct flow_peer *of = find(flow, peer);
+    if (of != NULL) of->lost = true;
 }
 
 void flow_void(struct flow *flow)

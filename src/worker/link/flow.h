@@ -49,6 +49,13 @@ bool flow_step(struct flow *flow);
 /* The source may have something for this peer now, for a reason that the links do not show: sends
  * it, without waking who sleeps in flow_wait(). True: call flow_step(). */
 bool flow_offer(struct flow *flow, uint64_t peer);
+/* Boards of peers in shared memory (link_shm.h): one text for all; what they have posted, peer by
+ * peer from *at on (0 at first). False: that was all. bytes holds LINK_BOARD_BYTES. */
+void flow_post(struct flow *flow, const uint8_t *bytes, size_t count);
+bool flow_look(struct flow *flow, uint32_t *at, uint64_t *ret_peer, uint8_t *bytes,
+               size_t *ret_count);
+void flow_lose(struct flow *flow,
+               uint64_t peer); /* it broke the rules: flow_take_lost() names it */
 void flow_void(struct flow *flow);
 bool flow_has_lost(const struct flow *flow);
 bool flow_is_idle(struct flow *flow); /* nothing taken from the source is still on its way */

@@ -38,12 +38,20 @@ struct ring {
     _Alignas(LINE) _Atomic uint64_t tail; /* given back up to here */
 };
 
+/* `number` is odd while it is written; readers look before and after. */
+struct board {
+    _Alignas(LINE) _Atomic uint32_t number, count;
+    _Atomic uint64_t word[LINK_BOARD_BYTES / 8];
+};
+
 struct shared {
     struct ring ring[2];                       /* [0]: from the side that dialled */
     _Alignas(LINE) _Atomic uint32_t asleep[2]; /* [side] is about to sleep: ring, once */
+    struct board board[2];                     /* [side] writes it */
     _Alignas(4096) uint8_t bytes[2][LINK_RING_BYTES];
 };
 static_assert(sizeof(struct shared) == LINK_SHM_BYTES, "both sides map the same thing");
+static_assert(offsetof(struct shared, bytes) == 4096, "boards take no more room");
 static_assert(offsetof(struct shared, ring[1].head) == LINK_SHM_HEAD_OFFSET, "as told");
 static_assert(offsetof(struct shared, ring[0].tail) == LINK_SHM_TAIL_OFFSET, "as told");
 static_assert(2 * (LINK_PAYLOAD_MAX + LINK_HEADER_MAX + 3 * LINE) <= LINK_RING_BYTES,
@@ -59,6 +67,7 @@ struct link_shm {
     uint64_t head, tail_seen; /* out */
     uint64_t tail, head_seen; /* in */
     uint64_t in_hand;         /* bytes of the message given out */
+    uint32_t board_seen;      /* number of the peer's board, as read last */
     bool blocked;             /* a message found no room */
     bool gone;                /* the peer has closed: what it wrote before is still good */
     bool broken;              /* what stands in the memory makes no sense */
@@ -295,6 +304,43 @@ static void shm_close(struct link *link)
     (void)munmap(shm->shared, sizeof *shm->shared); /* ours alone to unmap */
     (void)close(shm->socket);                       /* tells the peer */
     mem_free(shm);
+}
+
+void link_shm_post(struct link *link, const uint8_t *bytes, size_t count)
+{
+    struct link_shm *shm = (struct link_shm *)link;
+    struct board *board = &shm->shared->board[shm->side];
+    ASSERT(link->kind == LINK_SHM);
+    ASSERT(count <= LINK_BOARD_BYTES);
+    uint32_t number = atomic_load_explicit(&board->number, memory_order_relaxed) | 1;
+    atomic_store_explicit(&board->number, number, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* the odd number before any word */
+    atomic_store_explicit(&board->count, (uint32_t)count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, count - i < 8 ? count - i : 8);
+        atomic_store_explicit(&board->word[i / 8], word, memory_order_relaxed);
+    }
+    atomic_store_explicit(&board->number, number + 1, memory_order_release);
+}
+
+size_t link_shm_look(struct link *link, uint8_t *bytes)
+{
+    struct link_shm *shm = (struct link_shm *)link;
+    struct board *board = &shm->shared->board[1 - shm->side];
+    ASSERT(link->kind == LINK_SHM);
+    uint32_t number = atomic_load_explicit(&board->number, memory_order_acquire);
+    if (number % 2 != 0 || number == shm->board_seen) return 0;
+    size_t count = atomic_load_explicit(&board->count, memory_order_relaxed);
+    if (count > LINK_BOARD_BYTES) return 0;
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t word = atomic_load_explicit(&board->word[i / 8], memory_order_relaxed);
+        memcpy(bytes + i, &word, 8);
+    }
+    atomic_thread_fence(memory_order_acquire); /* all words before the number again */
+    if (atomic_load_explicit(&board->number, memory_order_relaxed) != number) return 0;
+    shm->board_seen = number;
+    return count;
 }
 
 static const struct link_ops SHM_OPS = {

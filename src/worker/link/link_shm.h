@@ -25,6 +25,14 @@ enum {
     LINK_SHM_TAIL_OFFSET = 64,
 };
 
+/* A board: one page of words that a side overwrites as it likes and the other one looks at when it
+ * likes. No bell rings for it. */
+enum { LINK_BOARD_BYTES = 1024 };
+void link_shm_post(struct link *link, const uint8_t *bytes, size_t count);
+/* What the peer has posted since the last call; 0: nothing, or it is writing just now. bytes holds
+ * LINK_BOARD_BYTES. */
+size_t link_shm_look(struct link *link, uint8_t *bytes);
+
 /* A sealed file of LINK_SHM_BYTES zero bytes; -1: errno tells. */
 int link_shm_make(void);
 /* Maps `memory`, checked to be such a file, and takes over `socket` (a connected, non-blocking

@@ -1,7 +1,9 @@
 /* Every kind of link: messages of every size arrive whole and in order, a half-sent message stays
  * what it was when the arrays change, a dead or mad peer is noticed, nothing leaks. */
 #include "base/mem.h"
+#include "worker/link/link_shm.h"
 #include "worker/link/link_testing.h"
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -246,6 +248,51 @@ static void another_token_is_refused(void **state)
     }
 }
 
+struct board_writer {
+    struct link *link;
+    _Atomic bool stop;
+};
+
+static void *write_boards(void *self)
+{
+    struct board_writer *writer = self;
+    uint8_t bytes[LINK_BOARD_BYTES];
+    for (uint32_t n = 1; !writer->stop; n++) {
+        memset(bytes, (int)(n % 251), sizeof bytes);
+        link_shm_post(writer->link, bytes, 1 + n % LINK_BOARD_BYTES);
+        (void)usleep(1); /* else there is hardly a moment in which nothing is written */
+    }
+    return NULL;
+}
+
+/* One text at a time, whole, and the newest; both sides at once. */
+static void a_board_shows_the_last_text_once(void **state)
+{
+    (void)state;
+    struct link *end[2];
+    uint8_t bytes[LINK_BOARD_BYTES];
+    assert_true(link_pair(LINK_SHM, 1, end));
+    assert_int_equal(link_shm_look(end[1], bytes), 0);
+    link_shm_post(end[0], (const uint8_t *)"first", 6);
+    link_shm_post(end[0], (const uint8_t *)"a longer text", 14);
+    assert_int_equal(link_shm_look(end[1], bytes), 14);
+    assert_string_equal((const char *)bytes, "a longer text");
+    assert_int_equal(link_shm_look(end[1], bytes), 0);
+    assert_int_equal(link_shm_look(end[0], bytes), 0);
+    struct board_writer writer = {.link = end[0]};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_boards, &writer), 0);
+    for (uint32_t seen = 0; seen < 2000;) {
+        size_t count = link_shm_look(end[1], bytes);
+        for (size_t i = 1; i < count; i++) assert_int_equal(bytes[i], bytes[0]);
+        seen += count > 0;
+    }
+    writer.stop = true;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    link_close(end[0]);
+    link_close(end[1]);
+}
+
 static void names_of_kinds_are_read_back(void **state)
 {
     (void)state;
@@ -267,6 +314,7 @@ int main(void)
         cmocka_unit_test(garbage_ends_a_stream),
         cmocka_unit_test(opening_fails_cleanly_without_memory),
         cmocka_unit_test(another_token_is_refused),
+        cmocka_unit_test(a_board_shows_the_last_text_once),
         cmocka_unit_test(names_of_kinds_are_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

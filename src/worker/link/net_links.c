@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "worker/link/flow.h"
+#include "worker/link/link_shm.h"
 #include "worker/link/link_slow.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 enum { STEPS_AT_ONCE = 16, WAIT_MS = 1000 };
+static_assert((int)WIRE_BOARD_BYTES <= (int)LINK_BOARD_BYTES, "a beat fits");
 
 struct near_peer { /* of this host: its process wants a core of the same ones */
     uint64_t id;
@@ -144,10 +146,31 @@ static void take_links(struct net_links *links)
     uint64_t peer;
     struct link *link;
     while (door_take(links->door, &peer, &link)) {
+        bool shares_memory = link->kind == LINK_SHM; /* the flow takes it over */
         tell_link(links, peer, link);
-        if (!flow_add(links->flow, peer, link))
+        bool added = flow_add(links->flow, peer, link);
+        if (added && shares_memory) member_peer_board(links->member, peer);
+        if (!added)
             log_line(LOG_WARN, "worker", "no memory for a link to a peer", "worker=%" PRIu64, peer);
     }
+}
+
+void net_links_look(struct net_links *links, int64_t now_us)
+{
+    _Alignas(8) uint8_t bytes[LINK_BOARD_BYTES];
+    uint32_t at = 0;
+    uint64_t peer;
+    size_t count;
+    while (flow_look(links->flow, &at, &peer, bytes, &count))
+        if (!member_take_board(links->member, peer, bytes, count, now_us))
+            flow_lose(links->flow, peer);
+}
+
+void net_links_post(struct net_links *links)
+{
+    uint8_t bytes[WIRE_BOARD_BYTES];
+    size_t count = member_fill_board(links->member, bytes);
+    if (count > 0) flow_post(links->flow, bytes, count);
 }
 
 bool net_links_take_lost(struct net_links *links, uint64_t *ret_peer)

@@ -30,6 +30,11 @@ void net_links_peer_down(struct net_links *links, uint64_t peer);
 /* Peers whose link is lost or could not be made; false: none now. */
 bool net_links_take_lost(struct net_links *links, uint64_t *ret_peer);
 
+/* Before and after each tick: what peers on this host have posted as their beats, and the own one.
+ * A peer whose beat breaks the rules counts as one whose link is lost. */
+void net_links_look(struct net_links *links, int64_t now_us);
+void net_links_post(struct net_links *links);
+
 /* For the network thread: makes links, moves data unless the program's thread does. True: more to
  * do at once. False: sleep until net_links_fd() is readable (level), net_wake() or a tick. */
 bool net_links_step(struct net_links *links, int64_t now_us);

@@ -243,7 +243,7 @@ static void buying_of_classes_and_pools(void **state)
 {
     (void)state;
     expect_good("classes:\n"
-                "  P1: {buying: {policy: on-demand}}\n"
+                "  P1: {buying: {policy: on-demand, max_price: 2.5, price_threshold: 0.6}}\n"
                 "pools:\n"
                 "  tier-1: {capabilities: [fp16], buying: {policy: uniform-progress}}\n"
                 "  tier-2: {capabilities: [fp16]}\n");
@@ -253,12 +253,17 @@ static void buying_of_classes_and_pools(void **state)
         assert_int_equal(config.class_buying[i].u.buying_defined.policy,
                          i == 1 ? BUYING_ON_DEMAND : 0);
     }
+    assert_int_equal(config.class_buying[1].u.buying_defined.device_usd_micros_max, 2500000);
+    assert_int_equal(config.class_buying[1].u.buying_defined.price_threshold_ppm, 600000);
     assert_int_equal(config.pools[0].buying.u.buying_defined.scope, BUYING_OF_POOL);
     assert_int_equal(config.pools[0].buying.u.buying_defined.policy, BUYING_UNIFORM_PROGRESS);
     assert_int_equal(config.pools[1].buying.u.buying_defined.policy, 0);
     expect_mistake("classes:\n  P1: {buying: {policy: lucky}}\n",
                    "shoal.yaml:2: capacity is bought by table, greedy, uniform-progress or "
                    "on-demand, not \"lucky\"");
+    expect_mistake("pools:\n  a: {capabilities: [fp16], buying: {price_threshold: 0.5}}\n",
+                   "shoal.yaml:2: the threshold of a pool is its own key; move price_threshold out "
+                   "of buying");
 }
 
 static void a_ranking_is_an_expression_or_a_program(void **state)

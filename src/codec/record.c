@@ -273,7 +273,8 @@ static void walk_buying_defined(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.buying_defined.scope);
     walk_u32(walk, &e->u.buying_defined.index);
     walk_u32(walk, &e->u.buying_defined.policy);
-    walk_u32(walk, &e->u.buying_defined.reserved);
+    walk_u32(walk, &e->u.buying_defined.price_threshold_ppm);
+    walk_i64(walk, &e->u.buying_defined.device_usd_micros_max);
 }
 
 static void walk_offers_ranked(struct walk *walk, struct pool_event *e)

@@ -2,6 +2,7 @@
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/class.h"
+#include "core/gate.h"
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/part.h"
@@ -40,8 +41,26 @@ void buying_define(pool *p, const struct pool_event *event, struct pool_output *
     }
     struct buying *rule = event->u.buying_defined.scope == BUYING_OF_POOL ? &p->pool_buying[index]
                                                                           : &p->class_buying[index];
-    *rule = (struct buying){.policy = event->u.buying_defined.policy};
-    plan_class_changed(p);
+    *rule = (struct buying){.policy = event->u.buying_defined.policy,
+                            .price_threshold_ppm = event->u.buying_defined.price_threshold_ppm,
+                            .device_usd_micros_max = event->u.buying_defined.device_usd_micros_max};
+    plan_catalog_changed(p);
+}
+
+static int64_t lower(int64_t a, int64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+int64_t buying_device_max(const pool *p, const struct shape *s)
+{
+    int64_t most = p->class_buying[s->job_class].device_usd_micros_max;
+    for (uint64_t rest = s->pool_mask; rest != 0; rest &= rest - 1) {
+        uint32_t index = (uint32_t)__builtin_ctzll(rest);
+        if (index < p->config.limits.pools_max)
+            most = lower(most, p->pool_buying[index].device_usd_micros_max);
+    }
+    return most == 0 ? INT64_MAX : most;
 }
 
 static uint32_t policy_of(const pool *p, const struct shape *s)
@@ -160,7 +179,7 @@ struct sight {
     uint32_t zones;                 /* watched spot offers that it may use at all, */
     uint32_t zones_up;              /* and now */
     bool any_spot;                  /* on sale now, watched or not */
-    int64_t slowest_us;
+    int64_t device_max, slowest_us;
     int64_t least_spot; /* per device-hour, of those that are up */
 };
 
@@ -188,6 +207,7 @@ static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
 {
     const struct offer *o = &p->offers[offer];
     if (sight->s->capacity_mask != 0 && (sight->s->capacity_mask >> o->capacity & 1) == 0) return;
+    if (gate_is_bought(o) && per_device(o) > sight->device_max) return;
     uint32_t gives =
         part_is_special(sight->terms) ? part_offer_gives(p, o, sight->terms) : o->device_count;
     uint32_t wanted = sight->s->devices_min;
@@ -210,8 +230,11 @@ static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
 /* only_region: SLOT_NONE = any that the job allows. */
 static struct sight look(const pool *p, const struct shape *s, uint32_t only_region)
 {
-    struct sight sight = {
-        .s = s, .terms = terms_of(p, s), .guaranteed = SLOT_NONE, .least_spot = -1};
+    struct sight sight = {.s = s,
+                          .terms = terms_of(p, s),
+                          .guaranteed = SLOT_NONE,
+                          .device_max = buying_device_max(p, s),
+                          .least_spot = -1};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
         if (only_region != SLOT_NONE && only_region != i) continue;

@@ -271,7 +271,7 @@ static void submit(struct world *w, int64_t work_us, int64_t deadline_us)
 static void policy(struct world *w, uint32_t scope, uint32_t index, uint32_t is)
 {
     bench_step(&w->b, (struct pool_event){.kind = POOL_EVENT_BUYING_DEFINED,
-                                          .u.buying_defined = {scope, index, is, 0}});
+                                          .u.buying_defined = {scope, index, is, 0, 0}});
 }
 
 static uint32_t said(const struct world *w, uint32_t kind, uint32_t reason)

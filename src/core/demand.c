@@ -29,6 +29,7 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .job = SLOT_NONE,
                             .only_offer = SLOT_NONE,
                             .spot_offer = SLOT_NONE,
+                            .device_usd_micros_max = INT64_MAX,
                             .order = ((uint64_t)s->job_class + 1) << 56, /* the youngest */
                             .budget_left_usd_micros = INT64_MAX,
                             .bought_left_usd_micros = INT64_MAX,
@@ -89,6 +90,8 @@ void demand_limit(const pool *p, struct demand *demand, uint32_t job)
     if (!(demand->lifted & OBSTACLE_CLASS))
         demand->class_left_milli = class_left_milli(p, &p->shapes[p->jobs[job].shape]);
     deadline_limit(p, demand, job);
+    if (!(demand->lifted & OBSTACLE_PRICE))
+        demand->device_usd_micros_max = buying_device_max(p, &p->shapes[p->jobs[job].shape]);
     if (!p->accounts_defined) return;
     struct allowance left = quota_allowance(p, job);
     for (uint32_t kind = 0; kind < QUOTA_KINDS && !(demand->lifted & OBSTACLE_QUOTA); kind++)

@@ -220,7 +220,13 @@ static const char *check_buying(const struct pool_event *event)
     if (scope == BUYING_OF_CLASS && event->u.buying_defined.index >= JOB_CLASS_END)
         return "buying: unknown class, use P0 to P3";
     if (event->u.buying_defined.policy >= BUYING_POLICY_END) return "buying: unknown policy";
-    return event->u.buying_defined.reserved != 0 ? "buying: reserved field is not 0" : NULL;
+    if (event->u.buying_defined.price_threshold_ppm > THRESHOLD_PPM_MAX)
+        return "buying: price_threshold is above 10, ten times the on-demand price";
+    if (scope == BUYING_OF_POOL && event->u.buying_defined.price_threshold_ppm != 0)
+        return "buying: the threshold of a pool is in its definition";
+    return is_price(event->u.buying_defined.device_usd_micros_max)
+               ? NULL
+               : "buying: max_price must be 0 (none) or more and at most $10000/h";
 }
 
 static const char *check_account(const struct pool_event *event)

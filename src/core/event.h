@@ -338,8 +338,11 @@ struct pool_event {
             uint32_t refuses, reserved; /* 1: what it keeps from starting is refused */
         } gate_defined;
         struct {
-            uint32_t scope, index;     /* enum buying_scope; class or pool */
-            uint32_t policy, reserved; /* enum buying_policy */
+            uint32_t scope, index; /* enum buying_scope; class or pool */
+            uint32_t policy;       /* enum buying_policy */
+            /* Of a class: spot above this share of on-demand is drained; 0 = as its pools say. */
+            uint32_t price_threshold_ppm;
+            int64_t device_usd_micros_max; /* dearer is not bought, per device-hour; 0 = no limit */
         } buying_defined;
         struct {
             uint32_t count,

@@ -119,13 +119,10 @@ static void a_price_that_swings_is_followed_at_most_once_a_minute(void **state)
     open_with(&b, (struct test_offer[]){on_demand, cheap}, 2);
     bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .threshold_ppm = 500000});
     bench_raise(&b);
-    uint32_t moves = 0;
     for (uint32_t swing = 0; swing < 720; swing++) { /* an hour, every five seconds */
         tell(&b, cheap, swing % 2 == 0 ? 3 * USD : 1 * USD, 3, 0);
-        moves += orders(&b);
         bench_raise(&b);
         bench_live(&b, 5 * SECOND_US);
-        moves += orders(&b);
     }
     assert_true(b.said[DECISION_BUY][REASON_FALLBACK] <= 60);
     assert_true(b.said[DECISION_DRAIN][REASON_CHEAPER_SPOT] <= 60);
@@ -192,6 +189,52 @@ static void an_offer_that_refused_is_asked_for_one_node_first(void **state)
     bench_close(&b);
 }
 
+static void define_buying(struct bench *b, uint32_t scope, uint32_t index, uint32_t threshold_ppm,
+                          int64_t max)
+{
+    bench_step(b, (struct pool_event){
+                      .kind = POOL_EVENT_BUYING_DEFINED,
+                      .u.buying_defined = {scope, index, BUYING_TABLE, threshold_ppm, max}});
+}
+
+/* Nothing dearer is bought, which is said with both prices; a price that falls to it is. */
+static void nothing_is_bought_above_the_most_a_class_or_pool_pays(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){dearer, on_demand}, 2);
+    define_buying(&b, BUYING_OF_CLASS, JOB_CLASS_P0, 0, dearer.price - 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    const struct pool_decision *waits = bench_decision(&b, DECISION_WAIT, REASON_WAIT_MAX_PRICE);
+    assert_non_null(waits);
+    assert_int_equal(waits->a, dearer.price);
+    assert_int_equal(waits->b, dearer.price - 1);
+    tell(&b, dearer, dearer.price - 1, 2, 0);
+    assert_int_equal(held_at(&b, dearer.id), 1);
+    bench_step(&b, (struct pool_event){.kind = POOL_EVENT_POOL_DEFINED,
+                                       .u.pool_defined = {.pool = 1, .hardware_mask = 1}});
+    define_buying(&b, BUYING_OF_POOL, 1, 0, dearer.price / 2); /* the lower of the two */
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1, .pool_mask = 2});
+    assert_non_null(bench_decision(&b, DECISION_WAIT, REASON_WAIT_MAX_PRICE));
+    bench_close(&b);
+}
+
+/* The threshold of a class drains what its jobs hold, unless they brought their own. */
+static void a_class_has_a_threshold_of_its_own(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){cheap, on_demand}, 2);
+    define_buying(&b, BUYING_OF_CLASS, JOB_CLASS_P0, 500000, 0);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1, .threshold_ppm = 900000});
+    bench_raise(&b);
+    tell(&b, cheap, 3 * USD, 3, 0);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 1);
+    assert_int_equal(held_at(&b, cheap.id), 1);
+    bench_close(&b);
+}
+
 static void rank(struct bench *b, uint32_t state, uint64_t offer_id, uint32_t factor_ppm)
 {
     bench_step(b, (struct pool_event){.kind = POOL_EVENT_OFFERS_RANKED,
@@ -235,6 +278,8 @@ int main(void)
         cmocka_unit_test(a_price_that_swings_is_followed_at_most_once_a_minute),
         cmocka_unit_test(spot_said_to_be_taken_soon_is_left_before),
         cmocka_unit_test(an_offer_that_refused_is_asked_for_one_node_first),
+        cmocka_unit_test(nothing_is_bought_above_the_most_a_class_or_pool_pays),
+        cmocka_unit_test(a_class_has_a_threshold_of_its_own),
         cmocka_unit_test(the_sites_ranking_decides_until_it_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

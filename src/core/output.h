@@ -226,7 +226,10 @@ enum decision_kind {
                   "there")                                                                         \
     X(WAIT_DATA,                                                                                   \
       "waits: bringing its data to where devices are to be had costs $a, and $b of its "           \
-      "budget and of its accounts are left")
+      "budget and of its accounts are left")                                                        \
+    X(WAIT_MAX_PRICE, "waits: what fits and is in stock costs $a/h a device, the max_price of "    \
+                      "its class or pool is $b/h; starts when the price falls or max_price is "    \
+                      "raised")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -87,7 +87,7 @@ void supply_open(struct supply *s, const pool *p, const struct demand *demand,
     if (demand->ever || (demand->lifted & OBSTACLE_LIMIT))
         s->nodes_left = s->leases_left = UINT32_MAX;
     if (!demand->ever) s->leases_left = smaller(s->leases_left, demand->workers_left);
-    s->too_dear_usd_micros = 0;
+    s->too_dear_usd_micros = s->above_max_usd_micros = 0;
     s->met = s->hot_ppm = s->seen_count = 0;
     begin_apart(s);
     struct packing_ask ask = packing_ask_of(s, 0);

@@ -52,6 +52,7 @@ struct demand {
     uint32_t region;           /* the only one allowed; 0 = any */
     uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
     uint32_t only_offer; /* nothing but this one; SLOT_NONE = any */
+    int64_t device_usd_micros_max; /* what is dearer is not bought; INT64_MAX = no limit */
     uint32_t probes;     /* it can do without: of an offer that refused, one node at a time */
     uint32_t spot_offer; /* no other spot; SLOT_NONE = any */
     uint64_t order; /* whose turn it is: promises to those before are not touched (promise.h) */
@@ -97,6 +98,7 @@ struct supply {
     uint32_t gated_model;                    /* and its model */
     int64_t pool_left_usd_micros[POOLS_MAX]; /* per hour, of the pools in left.gate_pools */
     uint32_t met;                            /* obstacles met on the way */
+    int64_t above_max_usd_micros; /* least price of a device above the most allowed; 0 = none */
     uint32_t hot_ppm; /* least price above the threshold, as a share of on-demand; 0 = none */
     uint32_t heads[MODELS_MAX];
 };
@@ -111,7 +113,8 @@ struct mix {
     uint32_t node_devices_min; /* smaller nodes were left out, or room would have run out */
     uint32_t only_offer;       /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t limited;          /* nodes_max or leases_max cut it short */
-    uint32_t met, hot_ppm;     /* as in supply */
+    uint32_t met, hot_ppm;     /* as in supply, */
+    int64_t above_max_usd_micros; /* and this */
     struct near near;          /* where it is */
     uint32_t single_node;      /* all on one node */
     uint32_t reserved;

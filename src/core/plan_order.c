@@ -142,7 +142,7 @@ static bool pools_allow(const pool *p, const struct shape *s, uint32_t model)
     return false;
 }
 
-/* The threshold: the job's own, else the most patient of its pools'. */
+/* The threshold: the job's own, else the most patient of its pools', or its class's if that is lower. */
 static uint32_t threshold_of(const pool *p, const struct shape *s)
 {
     uint32_t threshold_ppm = 0;
@@ -150,7 +150,9 @@ static uint32_t threshold_of(const pool *p, const struct shape *s)
     for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
         if ((s->pool_mask >> i & 1) != 0 && p->rules[i].price_threshold_ppm > threshold_ppm)
             threshold_ppm = p->rules[i].price_threshold_ppm;
-    return threshold_ppm != 0 ? threshold_ppm : THRESHOLD_PPM_NONE;
+    if (threshold_ppm == 0) threshold_ppm = THRESHOLD_PPM_NONE;
+    uint32_t of_class = p->class_buying[s->job_class].price_threshold_ppm;
+    return of_class != 0 && of_class < threshold_ppm ? of_class : threshold_ppm;
 }
 
 void shape_judge(const pool *p, struct shape *s)

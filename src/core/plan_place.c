@@ -77,7 +77,7 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
     int64_t too_dear = 0;
     struct mix at_home = {0};
     uint32_t limited = 0, met = 0, hot_ppm = 0, gated_model = 0;
-    int64_t gated = 0, data = 0;
+    int64_t gated = 0, data = 0, above_max = 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
@@ -88,6 +88,9 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
         limited |= mix.limited;
         met |= mix.met;
         if (mix.hot_ppm != 0 && (hot_ppm == 0 || mix.hot_ppm < hot_ppm)) hot_ppm = mix.hot_ppm;
+        if (mix.above_max_usd_micros != 0 &&
+            (above_max == 0 || mix.above_max_usd_micros < above_max))
+            above_max = mix.above_max_usd_micros;
         if (mix.too_dear_usd_micros != 0 && (too_dear == 0 || mix.too_dear_usd_micros < too_dear))
             too_dear = mix.too_dear_usd_micros;
         if (mix.gated_usd_micros != 0 && (gated == 0 || mix.gated_usd_micros < gated)) {
@@ -115,7 +118,8 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
                                  .limited = limited,
                                  .met = met,
                                  .data_usd_micros = data,
-                                 .hot_ppm = hot_ppm};
+                                 .hot_ppm = hot_ppm,
+                                 .above_max_usd_micros = above_max};
     return found;
 }
 

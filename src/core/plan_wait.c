@@ -281,6 +281,11 @@ static struct numbers numbers_of(const struct lack *l, enum obstacle obstacle, u
         return dollars_needed(l, obstacle);
     case OBSTACLE_BUDGET: *ret_reason = REASON_WAIT_BUDGET; return dollars_needed(l, obstacle);
     case OBSTACLE_PRICE:
+        if (l->mix.hot_ppm == 0) {
+            *ret_reason = REASON_WAIT_MAX_PRICE;
+            return (struct numbers){.a = l->mix.above_max_usd_micros,
+                                    .b = l->demand.device_usd_micros_max};
+        }
         *ret_reason = REASON_WAIT_PRICE;
         return (struct numbers){.a = l->mix.hot_ppm, .b = l->s->threshold_ppm};
     case OBSTACLE_LIMIT:

@@ -55,7 +55,8 @@ struct gate {
 
 /* How capacity is bought for a class or a pool (deadline.h). */
 struct buying {
-    uint32_t policy, reserved; /* enum buying_policy; 0 = not said */
+    uint32_t policy, price_threshold_ppm; /* enum buying_policy; 0 = not said */
+    int64_t device_usd_micros_max;        /* 0 = no limit */
 };
 
 struct pool_rule {

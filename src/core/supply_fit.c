@@ -18,9 +18,17 @@ static bool is_wanted(const struct supply *s, const struct offer *o)
     return s->left.capacity_mask == 0 || (s->left.capacity_mask >> o->capacity & 1) != 0;
 }
 
+static bool is_above_max(const struct supply *s, const struct offer *o)
+{
+    return s->left.device_usd_micros_max != INT64_MAX && gate_is_bought(o) &&
+           o->usd_micros_per_hour / o->device_count > s->left.device_usd_micros_max;
+}
+
 bool supply_allows(const struct supply *s, const struct offer *o)
 {
-    return is_wanted(s, o) && (s->left.ever || !offer_is_above(o, s->left.threshold_ppm));
+    if (!is_wanted(s, o)) return false;
+    if (s->left.ever) return true;
+    return !offer_is_above(o, s->left.threshold_ppm) && !is_above_max(s, o);
 }
 
 /* Not allowed for its price alone. */
@@ -28,6 +36,11 @@ void supply_note_hot(struct supply *s, const struct offer *o)
 {
     if (!is_wanted(s, o)) return;
     s->met |= OBSTACLE_PRICE;
+    if (is_above_max(s, o)) {
+        s->above_max_usd_micros =
+            supply_lower(s->above_max_usd_micros, o->usd_micros_per_hour / o->device_count);
+        return;
+    }
     if (s->hot_ppm == 0 || o->share_ppm < s->hot_ppm) s->hot_ppm = o->share_ppm;
 }
 

@@ -47,6 +47,7 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     ret_mix->gated_model = supply.gated_model;
     ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
     ret_mix->hot_ppm = supply.hot_ppm;
+    ret_mix->above_max_usd_micros = supply.above_max_usd_micros;
     ret_mix->met = supply.met;
     if (ret_mix->limited) ret_mix->met |= OBSTACLE_LIMIT | OBSTACLE_WORKERS;
 }
@@ -226,6 +227,9 @@ static void join_mix(struct mix *into, const struct mix *from)
     into->limited |= from->limited;
     if (from->hot_ppm != 0 && (into->hot_ppm == 0 || from->hot_ppm < into->hot_ppm))
         into->hot_ppm = from->hot_ppm;
+    if (from->above_max_usd_micros != 0)
+        into->above_max_usd_micros =
+            supply_lower(into->above_max_usd_micros, from->above_max_usd_micros);
     if (from->too_dear_usd_micros != 0)
         into->too_dear_usd_micros =
             supply_lower(into->too_dear_usd_micros, from->too_dear_usd_micros);

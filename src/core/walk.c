@@ -24,7 +24,7 @@ static_assert(sizeof(struct rate) == 32, "walk the new field of rate");
 static_assert(sizeof(struct history) == 32, "walk the new field of history");
 
 static_assert(sizeof(struct gate) == 64, "walk the new field of gate");
-static_assert(sizeof(struct buying) == 8, "walk the new field of buying");
+static_assert(sizeof(struct buying) == 16, "walk the new field of buying");
 static_assert(offsetof(struct spot_plan, solved) == 40, "walk the new field of spot_plan");
 
 static void walk_gate(struct walk *w, struct gate *gate)
@@ -564,6 +564,13 @@ static void walk_plans(struct walk *w, pool *p)
     }
 }
 
+static void walk_buying(struct walk *w, struct buying *rule)
+{
+    walk_u32(w, &rule->policy);
+    walk_u32(w, &rule->price_threshold_ppm);
+    walk_i64(w, &rule->device_usd_micros_max);
+}
+
 static void walk_plan_terms(struct walk *w, struct spot_plan *plan)
 {
     walk_u32(w, &plan->terms.work);
@@ -579,9 +586,8 @@ static void walk_plan_terms(struct walk *w, struct spot_plan *plan)
 static void walk_watch(struct walk *w, pool *p)
 {
     struct spot_watch *watch = p->watch;
-    for (uint32_t i = 0; i < JOB_CLASS_END; i++) walk_u32(w, &p->class_buying[i].policy);
-    for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
-        walk_u32(w, &p->pool_buying[i].policy);
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) walk_buying(w, &p->class_buying[i]);
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++) walk_buying(w, &p->pool_buying[i]);
     walk_u32(w, &p->ranking_state);
     walk_i64(w, &watch->next_us);
     walk_u64(w, &watch->uses);

@@ -68,6 +68,9 @@ expect 2 "--shards takes 1 to" ckpt reshard . --out x
 expect 2 'one folder at a time; what is "b"' ckpt verify a b
 expect 1 "nowhere/journal.db: cannot open the journal" replay --data nowhere
 expect 2 '"--to" is not an option, or its value is missing or wrong' replay --to x
+expect 2 '"--seeds" is not an option, or its value is missing or wrong' replay --policy spot --seeds 0
+expect 2 '"--from" is not an option, or its value is missing or wrong' replay --from yesterday
+expect 1 "nowhere/journal.db: cannot open the journal" replay --data nowhere --policy spot --from 2026-01-31
 for ckpt_verb in ls verify diff merge reshard digest gc; do
     expect 0 "example: shoal ckpt $ckpt_verb" ckpt "$ckpt_verb" --help
 done

@@ -175,6 +175,11 @@ static void count_nodes(const pool *p, struct pool_totals *totals)
     }
 }
 
+uint32_t pool_model_ncu_milli(const pool *p, uint32_t model)
+{
+    return model < p->config.limits.models_max ? p->models[model].ncu_milli : 0;
+}
+
 void pool_totals_read(const pool *p, struct pool_totals *ret_totals)
 {
     struct pool_totals totals = {.nodes_replaced = p->replaced_count,

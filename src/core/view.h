@@ -96,6 +96,7 @@ struct rate_view {
 
 /* Models the job may use, at most `max`; returns how many. 0: it has no kind of work, or ended. */
 uint32_t pool_rates_of(const pool *p, uint64_t job_id, struct rate_view *ret_rates, uint32_t max);
+uint32_t pool_model_ncu_milli(const pool *p, uint32_t model); /* 0: not defined */
 uint32_t pool_jobs_end(const pool *p);
 uint32_t pool_nodes_end(const pool *p);
 uint32_t pool_leases_end(const pool *p);

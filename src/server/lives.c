@@ -1,5 +1,6 @@
 #include "server/lives.h"
 #include "core/output.h"
+#include "server/keyed.h"
 #include <sqlite3.h>
 
 void lives_init(struct lives *lives)
@@ -13,43 +14,9 @@ void lives_free(struct lives *lives)
     array_free(&lives->all);
 }
 
-static uint32_t place_of(const struct lives *lives, uint64_t node_key)
-{
-    const struct life *all = lives->all.items;
-    uint32_t low = 0, high = lives->all.count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (all[middle].node_key < node_key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct life *find(const struct lives *lives, uint64_t node_key)
-{
-    uint32_t at = place_of(lives, node_key);
-    struct life *life = at < lives->all.count ? array_at(&lives->all, at) : NULL;
-    return life != NULL && life->node_key == node_key ? life : NULL;
-}
-
 const struct life *lives_find(const struct lives *lives, uint64_t node_key)
 {
-    return find(lives, node_key);
-}
-
-/* Nodes are met almost in their order: the place is at the end or near it. */
-static struct life *find_or_add(struct lives *lives, uint64_t node_key, uint64_t offer_id)
-{
-    struct life *life = find(lives, node_key);
-    if (life != NULL) return life;
-    if (array_push(&lives->all) == NULL) return NULL;
-    uint32_t at = lives->all.count - 1;
-    struct life *all = lives->all.items;
-    for (; at > 0 && all[at - 1].node_key > node_key; at--) all[at] = all[at - 1];
-    all[at] = (struct life){.node_key = node_key, .offer_id = offer_id};
-    return &all[at];
+    return keyed_find(&lives->all, node_key);
 }
 
 static struct sqlite3_stmt *rows_after(journal *j, const char *sql, uint64_t after,
@@ -78,9 +45,9 @@ static bool read_entries(struct lives *lives, journal *j, struct error *ret_erro
                    lives->entries_read, ret_error);
     if (query == NULL) return false;
     while (journal_row(query)) {
-        struct life *life = find_or_add(lives, (uint64_t)sqlite3_column_int64(query, 1),
-                                        (uint64_t)sqlite3_column_int64(query, 2));
+        struct life *life = keyed_get(&lives->all, (uint64_t)sqlite3_column_int64(query, 1));
         if (life == NULL) return no_memory(query, ret_error);
+        life->offer_id = (uint64_t)sqlite3_column_int64(query, 2);
         int64_t from_us = sqlite3_column_int64(query, 3), to_us = sqlite3_column_int64(query, 4);
         if (life->from_us == 0 || from_us < life->from_us) life->from_us = from_us;
         if (to_us > life->to_us) life->to_us = to_us;
@@ -115,9 +82,9 @@ static bool read_decisions(struct lives *lives, journal *j, struct error *ret_er
         uint32_t end = end_of((uint32_t)sqlite3_column_int64(query, 3),
                               (uint32_t)sqlite3_column_int64(query, 4));
         if (end != LIFE_GOES_ON && node_key != 0) {
-            struct life *life =
-                find_or_add(lives, node_key, (uint64_t)sqlite3_column_int64(query, 2));
+            struct life *life = keyed_get(&lives->all, node_key);
             if (life == NULL) return no_memory(query, ret_error);
+            life->offer_id = (uint64_t)sqlite3_column_int64(query, 2);
             bool is_ahead = (uint32_t)sqlite3_column_int64(query, 3) == DECISION_DRAIN;
             life->end = end;
             life->ended_us = /* a notice says when */

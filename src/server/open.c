@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/assert.h"
+#include "server/definitions.h"
 #include "server/lock.h"
 #include "server/restore.h"
 #include <inttypes.h>
@@ -16,22 +17,6 @@
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
 /* Configuration. */
-
-static bool read_catalog(struct server *s, const char *text, size_t bytes, struct error *ret_error)
-{
-    char name[CONFIG_TEXT_BYTES], path[SERVER_PATH_BYTES], *own = NULL;
-    size_t own_bytes = 0;
-    if (!catalog_parse_shipped(s->catalog, ret_error) ||
-        !config_peek_catalog(s->config_file, text, bytes, name, ret_error))
-        return false;
-    if (name[0] == '\0') return true;
-    if (!config_path(s->config_file, name, path, sizeof path))
-        return error_set(ret_error, "%s: the path of the catalog is too long", s->config_file);
-    if (!io_read_file(path, CONFIG_BYTES_MAX, &own, &own_bytes, ret_error)) return false;
-    bool parsed = catalog_parse(s->catalog, path, own, own_bytes, ret_error);
-    mem_free(own);
-    return parsed;
-}
 
 static bool read_text(struct server *s, const char *file, char **ret_text, size_t *ret_bytes,
                       struct error *ret_error)
@@ -60,18 +45,6 @@ static bool make_dir(struct server *s, const struct server_options *options,
            error_set(ret_error, "%s: cannot find the data folder just made", path);
 }
 
-/* The names that the journal's numbers mean, before any file gives new ones. */
-static bool reserve_numbers(struct server *s, struct error *ret_error)
-{
-    bool fits = true;
-    for (uint32_t i = 0; i < names_end(s->names, NAME_CAPABILITY); i++)
-        fits = fits &&
-               catalog_reserve_capability(s->catalog, names_text(s->names, NAME_CAPABILITY, i));
-    for (uint32_t i = 0; i < names_end(s->names, NAME_MODEL); i++)
-        fits = fits && catalog_reserve_model(s->catalog, names_text(s->names, NAME_MODEL, i));
-    return fits || error_set(ret_error, "the journal has more device models than this program");
-}
-
 static bool keep_numbers(struct server *s, struct error *ret_error)
 {
     uint32_t id = 0;
@@ -91,8 +64,8 @@ static bool keep_numbers(struct server *s, struct error *ret_error)
 static bool parse_config(struct server *s, const char *text, size_t bytes, struct error *ret_error)
 {
     memset(s->catalog, 0, sizeof *s->catalog);
-    if (s->names != NULL && !reserve_numbers(s, ret_error)) return false;
-    return read_catalog(s, text, bytes, ret_error) &&
+    if (s->names != NULL && !definitions_reserve(s->names, s->catalog, ret_error)) return false;
+    return definitions_catalog(s->catalog, s->config_file, text, bytes, ret_error) &&
            config_parse(s->catalog, s->config_file, text, bytes, s->config, ret_error);
 }
 
@@ -139,75 +112,18 @@ static bool open_pool(struct server *s, struct error *ret_error)
     return true;
 }
 
-/* Tenants, projects, teams; the pool's own definition first, which forgets the old ones. */
-static const char *push_accounts(struct server *s)
+static const char *push_definition(void *arg, const struct pool_event *event)
 {
-    static const enum id_kind kinds[] = {ID_TENANT, ID_PROJECT, ID_TEAM};
-    struct pool_event event;
-    config_no_account(&event);
-    const char *trouble = pump_push(s->pump, &event);
-    for (uint32_t i = 0; trouble == NULL && i < s->catalog->model_count; i++)
-        if (config_quota_model(s->config, i, &event)) trouble = pump_push(s->pump, &event);
-    for (uint32_t i = 0; trouble == NULL && i < s->config->account_count; i++) {
-        const struct config_account *entry = &s->config->accounts[i];
-        event = entry->event;
-        for (uint32_t level = 0; level < 3; level++)
-            if (entry->names[level][0] != '\0' &&
-                !names_id(s->names, kinds[level], entry->names[level],
-                          &event.u.account_defined.names[level]))
-                return "too many names of tenants, projects and teams in the life of this journal";
-        trouble = pump_push(s->pump, &event);
-        if (trouble != NULL || entry->gate.kind == 0) continue;
-        struct pool_event gate = entry->gate;
-        memcpy(gate.u.gate_defined.names, event.u.account_defined.names,
-               sizeof gate.u.gate_defined.names);
-        trouble = pump_push(s->pump, &gate);
-    }
-    return trouble;
-}
-
-/* A gate that went out of the file limits nothing from now on. */
-static const char *push_gate(struct server *s, const struct pool_event *given, uint32_t scope,
-                             uint32_t index)
-{
-    struct pool_event event = *given;
-    if (event.kind == 0) config_no_gate(scope, index, &event);
-    event.u.gate_defined.index = index;
-    return pump_push(s->pump, &event);
+    return pump_push(arg, event);
 }
 
 /* What the core must hear first: that it was away, and what the files say now. */
 static bool push_definitions(struct server *s, struct error *ret_error)
 {
-    const char *trouble = NULL;
-    struct pool_event event = {.kind = POOL_EVENT_RESTARTED};
-    if (pump_seq(s->pump) > 0) trouble = pump_push(s->pump, &event);
-    for (uint32_t i = 0; trouble == NULL && i < s->catalog->model_count; i++) {
-        if (s->catalog->models[i].ncu_milli == 0) continue; /* only a number of an older catalog */
-        catalog_model_event(s->catalog, i, &event);
-        trouble = pump_push(s->pump, &event);
-    }
-    for (uint32_t i = 0; trouble == NULL && i < s->config->pool_count; i++) {
-        const struct config_pool *entry = &s->config->pools[i];
-        uint32_t id;
-        if (!names_id(s->names, ID_POOL, entry->name, &id))
-            return error_set(ret_error, "%s: pool %s: too many pools in the life of this journal",
-                             s->config_file, entry->name);
-        config_pool_event(entry, id, &event);
-        trouble = pump_push(s->pump, &event);
-        if (trouble == NULL) trouble = push_gate(s, &entry->gate, GATE_OF_POOL, id);
-        event = entry->buying;
-        event.u.buying_defined.index = id;
-        if (trouble == NULL) trouble = pump_push(s->pump, &event);
-    }
-    for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
-        trouble = pump_push(s->pump, &s->config->classes[i]);
-    if (trouble == NULL) trouble = pump_push(s->pump, &s->config->matching);
-    for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
-        trouble = push_gate(s, &s->config->class_gates[i], GATE_OF_CLASS, i);
-    for (uint32_t i = 0; trouble == NULL && i < JOB_CLASS_END; i++)
-        trouble = pump_push(s->pump, &s->config->class_buying[i]);
-    if (trouble == NULL) trouble = push_accounts(s);
+    const struct pool_event event = {.kind = POOL_EVENT_RESTARTED};
+    const char *trouble = pump_seq(s->pump) > 0 ? pump_push(s->pump, &event) : NULL;
+    if (trouble == NULL)
+        trouble = definitions_tell(s->config, s->catalog, s->names, push_definition, s->pump);
     if (trouble == NULL) trouble = ranking_begin(&s->ranking, s);
     return trouble == NULL || error_set(ret_error, "%s: %s", s->config_file, trouble);
 }

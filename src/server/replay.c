@@ -1,5 +1,6 @@
 #include "server/replay.h"
 #include "base/mem.h"
+#include "server/replay_start.h"
 #include <sqlite3.h>
 #include <string.h>
 
@@ -9,87 +10,13 @@ struct run {
     journal *journal;
     const struct replay_options *options;
     struct replay_result *result;
-    struct pool_config config;
-    pool *pool;
-    void *memory;
-    uint64_t snapshot_seq, recorded_last[2]; /* newest rows: decisions, entries */
+    struct replay_start start;
+    uint64_t recorded_last[2]; /* newest rows: decisions, entries */
     struct sqlite3_stmt *decisions, *entries;
     struct pool_output out;
     struct error error;
     bool failed;
 };
-
-/* ---- where it begins ---- */
-
-static void make_empty(struct run *run)
-{
-    run->pool = pool_init(run->memory, pool_size(&run->config.limits), &run->config);
-    run->snapshot_seq = 0;
-}
-
-/* Visited newest first: the last one that reads is the oldest. */
-static bool note_snapshot(void *arg, uint64_t seq, const uint8_t *bytes, size_t count)
-{
-    struct run *run = arg;
-    make_empty(run);
-    if (pool_snapshot_read(run->pool, bytes, count) && pool_last_seq(run->pool) == seq &&
-        (run->options->last_seq == 0 || seq < run->options->last_seq))
-        run->result->first_seq = seq;
-    return false;
-}
-
-static bool take_snapshot(void *arg, uint64_t seq, const uint8_t *bytes, size_t count)
-{
-    struct run *run = arg;
-    if (seq != run->result->first_seq) return false;
-    make_empty(run);
-    run->snapshot_seq = seq;
-    return pool_snapshot_read(run->pool, bytes, count);
-}
-
-static bool number_of(struct run *run, const char *sql, uint64_t *ret_number,
-                      struct error *ret_error)
-{
-    struct sqlite3_stmt *s = journal_query(run->journal, sql, ret_error);
-    if (s == NULL) return false;
-    while (journal_row(s)) *ret_number = (uint64_t)sqlite3_column_int64(s, 0);
-    return true;
-}
-
-/* Events before the older snapshot are let go: without it there is nothing to step from. */
-static bool check_kept(struct run *run, struct error *ret_error)
-{
-    uint64_t first = 0, last_seq = run->options->last_seq;
-    if (!number_of(run, "SELECT coalesce(min(seq), 0) FROM events", &first, ret_error))
-        return false;
-    if (first <= run->snapshot_seq + 1) return true;
-    if (last_seq != 0 && last_seq < first)
-        return error_set(ret_error, "event %llu is gone: the journal keeps events from %llu on",
-                         (unsigned long long)last_seq, (unsigned long long)first);
-    return error_set(ret_error,
-                     "the journal keeps events from %llu on, and no snapshot that this program can "
-                     "read lies before; use the program that wrote it, or try again if a server "
-                     "has just stored a new one",
-                     (unsigned long long)first);
-}
-
-static bool begin(struct run *run, struct error *ret_error)
-{
-    if (!journal_meta_get(run->journal, "pool_config", &run->config, sizeof run->config))
-        return error_set(
-            ret_error, "the journal has no configuration of this program's core: it is new, or of "
-                       "another version; use the program that wrote it");
-    run->memory = mem_zalloc(1, pool_size(&run->config.limits));
-    if (run->memory == NULL)
-        return error_set(ret_error, "out of memory: the pool needs %zu bytes",
-                         pool_size(&run->config.limits));
-    if (!journal_read_snapshots(run->journal, note_snapshot, run, ret_error)) return false;
-    make_empty(run);
-    if (run->result->first_seq != 0 &&
-        !journal_read_snapshots(run->journal, take_snapshot, run, ret_error))
-        return false;
-    return check_kept(run, ret_error);
-}
 
 /* ---- what was recorded ---- */
 
@@ -105,10 +32,10 @@ static bool prepare(struct run *run, struct error *ret_error)
                                  " FROM entries WHERE id >= ?1 AND id < ?2 ORDER BY id",
                                  ret_error);
     return run->decisions != NULL && run->entries != NULL &&
-           number_of(run, "SELECT coalesce(max(id), 0) FROM decisions", &run->recorded_last[0],
-                     ret_error) &&
-           number_of(run, "SELECT coalesce(max(id), 0) FROM entries", &run->recorded_last[1],
-                     ret_error);
+           replay_number(run->journal, "SELECT coalesce(max(id), 0) FROM decisions",
+                         &run->recorded_last[0], ret_error) &&
+           replay_number(run->journal, "SELECT coalesce(max(id), 0) FROM entries",
+                         &run->recorded_last[1], ret_error);
 }
 
 static void bind_seq(struct sqlite3_stmt *s, uint64_t seq)
@@ -236,15 +163,22 @@ static bool step(void *arg, const struct pool_event *event)
 {
     struct run *run = arg;
     struct replay_result *r = run->result;
-    if (run->options->last_seq != 0 && event->seq > run->options->last_seq) return false;
+    const struct replay_options *o = run->options;
+    bool by_time = o->from_us != 0 || o->to_us != 0;
+    if ((o->last_seq != 0 && event->seq > o->last_seq) || (by_time && event->now_us > o->to_us))
+        return false;
     const char *trouble = pool_event_check(event);
     if (trouble != NULL) {
         run->failed = !error_set(&run->error, "the journal is damaged at event %llu: %s",
                                  (unsigned long long)event->seq, trouble);
         return false;
     }
-    if (r->last_seq == 0) r->from_us = event->now_us;
-    pool_step(run->pool, event, &run->out);
+    pool_step(run->start.pool, event, &run->out);
+    if (event->seq < o->first_seq || (by_time && event->now_us < o->from_us)) return true;
+    if (r->last_seq == 0) {
+        r->first_seq = event->seq;
+        r->from_us = event->now_us;
+    }
     r->last_seq = event->seq;
     r->to_us = event->now_us;
     for (uint32_t i = 0; i < run->out.entry_count; i++)
@@ -263,12 +197,13 @@ bool replay_journal(journal *j, const struct replay_options *options,
     run->journal = j;
     run->options = options;
     run->result = ret_result;
-    bool done = begin(run, ret_error) && prepare(run, ret_error) &&
-                journal_read_events(j, run->snapshot_seq, step, run, ret_error);
+    bool done = replay_start(j, options->last_seq, &run->start, ret_error) &&
+                prepare(run, ret_error) &&
+                journal_read_events(j, run->start.snapshot_seq, step, run, ret_error);
     if (done && run->failed) done = error_set(ret_error, "%s", run->error.text);
-    if (done) ret_result->digest = pool_digest(run->pool);
-    ret_result->first_seq = run->snapshot_seq + 1;
-    mem_free(run->memory);
+    if (done) ret_result->digest = pool_digest(run->start.pool);
+    if (ret_result->last_seq == 0) ret_result->first_seq = run->start.snapshot_seq + 1;
+    mem_free(run->start.memory);
     mem_free(run);
     return done;
 }

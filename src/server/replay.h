@@ -45,7 +45,9 @@ struct replay_result {
 };
 
 struct replay_options {
-    uint64_t last_seq; /* stop behind this event; 0 = all */
+    uint64_t last_seq;      /* stop behind this event; 0 = all */
+    uint64_t first_seq;     /* earlier ones are stepped, not compared; 0 = none */
+    int64_t from_us, to_us; /* the same by time; both 0 = any */
 };
 
 bool replay_journal(journal *j, const struct replay_options *options,

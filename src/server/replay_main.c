@@ -2,7 +2,9 @@
 #include "base/mem.h"
 #include "codec/json.h"
 #include "codec/names.h"
+#include "codec/price_feed_rows.h"
 #include "server/replay.h"
+#include "server/rerun_main.h"
 #include "server/server.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -13,23 +15,37 @@
 enum { SENTENCE_BYTES = 256, PATH_BYTES = 4096 };
 
 static const char usage[] =
-    "usage: shoal replay [--data DIR] [--to EVENT] [--json]\n"
+    "usage: shoal replay [--data DIR] [--from T] [--to T] [--json]\n"
+    "       shoal replay [--policy P] [--price F] [--pool FILE] [--seeds N] [--from T] [--to T]\n"
     "\n"
     "Steps the journal of a server once more and compares every decision and ledger entry with\n"
     "what was recorded. Reads from the oldest snapshot on and writes nothing; the server may run.\n"
     "Exit status 0: all as recorded; 1: differences, or a journal that cannot be read.\n"
     "\n"
+    "With --policy, --price or --pool: what would have happened, job by job, beside what did. Prices\n"
+    "and arrivals are the recorded ones; how long a node that was not bought would have lived is\n"
+    "modelled, in many worlds.\n"
+    "\n"
     "flags:\n"
     "  --data DIR         the data folder of the server (default: shoal-data)\n"
-    "  --to EVENT         stop behind this event\n"
+    "  --from T, --to T   an event's number or a time in UTC (2026-11-30T17:00); a replay steps what\n"
+    "                     lies before, and does not compare it\n"
+    "  --policy P         as_recorded, on_demand (jobs do without spot), spot (without on-demand), own\n"
+    "                     (without both); table, greedy, uniform-progress (buying for deadlines)\n"
+    "  --price F          all prices times F; spot=F or on_demand=F; or a file of prices, as shoal\n"
+    "                     market record writes it\n"
+    "  --pool FILE        pools, classes, tenants and timing of this shoal.yaml\n"
+    "  --seeds N          how many worlds are modelled (default 20)\n"
     "  --json             one JSON object\n"
     "\n"
     "example:\n"
-    "  shoal replay --data shoal-data\n";
+    "  shoal replay --data shoal-data\n"
+    "  shoal replay --policy on_demand --price 1.2\n";
 
 struct wanted {
     const char *data;
     struct replay_options options;
+    struct rerun_words rerun;
     bool json, help;
 };
 
@@ -41,19 +57,45 @@ static bool read_number(const char *text, uint64_t *ret_number)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *ret_number > 0;
 }
 
+/* An event, or a time. */
+static bool read_moment(const char *text, uint64_t *ret_seq, int64_t *ret_us)
+{
+    return read_number(text, ret_seq) || (strchr(text, '-') != NULL && feed_time(text, ret_us));
+}
+
+static bool read_seeds(const char *text, uint64_t *ret_seeds)
+{
+    return read_number(text, ret_seeds) && *ret_seeds <= RERUN_SEEDS_MAX;
+}
+
+/* A flag with a value. false: there is no such flag, or its value is none. */
+static bool read_value(const char *flag, const char *value, struct wanted *ret)
+{
+    struct facts_options *stretch = &ret->rerun.stretch;
+    if (strcmp(flag, "--data") == 0) ret->data = value;
+    else if (strcmp(flag, "--policy") == 0) ret->rerun.policy = value;
+    else if (strcmp(flag, "--price") == 0) ret->rerun.price = value;
+    else if (strcmp(flag, "--pool") == 0) ret->rerun.pool = value;
+    else if (strcmp(flag, "--seeds") == 0) return read_seeds(value, &ret->rerun.seeds);
+    else if (strcmp(flag, "--from") == 0)
+        return read_moment(value, &stretch->from_seq, &stretch->from_us);
+    else if (strcmp(flag, "--to") == 0)
+        return read_moment(value, &stretch->to_seq, &stretch->to_us);
+    else return false;
+    return true;
+}
+
 static bool read_words(int argc, char **argv, struct wanted *ret)
 {
-    *ret = (struct wanted){.data = "shoal-data"};
+    *ret = (struct wanted){.data = "shoal-data",
+                           .rerun = {.seeds = RERUN_SEEDS_DEFAULT,
+                                     .stretch = {.from_us = INT64_MIN, .to_us = INT64_MAX}}};
     for (int i = 1; i < argc; i++) {
-        bool has_value = i + 1 < argc;
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             ret->help = true;
         else if (strcmp(argv[i], "--json") == 0)
-            ret->json = true;
-        else if (strcmp(argv[i], "--data") == 0 && has_value)
-            ret->data = argv[++i];
-        else if (strcmp(argv[i], "--to") == 0 && has_value &&
-                 read_number(argv[i + 1], &ret->options.last_seq))
+            ret->json = ret->rerun.json = true;
+        else if (i + 1 < argc && read_value(argv[i], argv[i + 1], ret))
             i++;
         else {
             fprintf(stderr,
@@ -63,6 +105,10 @@ static bool read_words(int argc, char **argv, struct wanted *ret)
             return false;
         }
     }
+    ret->options = (struct replay_options){.last_seq = ret->rerun.stretch.to_seq,
+                                           .first_seq = ret->rerun.stretch.from_seq,
+                                           .from_us = ret->rerun.stretch.from_us,
+                                           .to_us = ret->rerun.stretch.to_us};
     return true;
 }
 
@@ -173,6 +219,12 @@ static bool print_json(const struct replay_result *r)
     return text != NULL;
 }
 
+static bool is_what_if(const struct wanted *wanted)
+{
+    const struct rerun_words *w = &wanted->rerun;
+    return w->policy != NULL || w->price != NULL || w->pool != NULL;
+}
+
 static int replay(const struct wanted *wanted)
 {
     char path[PATH_BYTES];
@@ -183,6 +235,11 @@ static int replay(const struct wanted *wanted)
         return EXIT_FAILURE;
     }
     journal *j = journal_open_to_read(path, &error);
+    if (j != NULL && is_what_if(wanted)) {
+        int code = rerun_main(j, &wanted->rerun);
+        journal_close(j);
+        return code;
+    }
     bool done = j != NULL && replay_journal(j, &wanted->options, &result, &error);
     journal_close(j);
     if (done && wanted->json && !print_json(&result)) done = error_set(&error, "out of memory");

@@ -102,6 +102,27 @@ def sleeper(shell):
     shell.run("nodes")
 
 
+def what_if(shell):
+    """The record beside its model and a change; every job has its row."""
+    shell.run("replay", says="0 different")
+    shell.run("replay", "--from", "30", says="events 30 to")
+    shell.run("replay", "--policy", "cheapest", status=1, says="no policy \"cheapest\"; there are as_recorded")
+    shell.run("replay", "--price", "no.csv", status=1, says="no.csv")
+    shell.run("replay", "--pool", "good.yaml", status=1, says="good.yaml:")
+    (shell.folder / "foreign.csv").write_text("time,zone,type,price\n2020-01-01,z,i,1\n")
+    shell.run("replay", "--price", "foreign.csv", status=1, says="none of its series is of an offer")
+    shell.run("replay", "--policy", "as_recorded", "--to", "2001-01-01", status=1,
+              says="no event of the journal lies in this stretch")
+    answer = json.loads(shell.run("replay", "--policy", "on_demand", "--seeds", "3", "--json"))
+    cost = answer["sums"]["usd_micros"]
+    assert cost["recorded"] > 0 and 0.5 < cost["modelled"]["mean"] / cost["recorded"] < 2, cost
+    assert [row["name"] for row in answer["jobs"]][:2] == ["good", "bad"], answer["jobs"]
+    again = json.loads(shell.run("replay", "--policy", "on_demand", "--seeds", "3", "--json",
+                                 "--to", str(answer["last_event"])))
+    assert again == answer
+    shell.run("replay", "--pool", CONFIG, "--seeds", "2", says="known:")
+
+
 def down(shell):
     shell.run("up", "--stop", "--config", CONFIG, says="server is stopped")
     shell.run("up", "--stop", "--config", CONFIG, says="no server is running")
@@ -116,7 +137,7 @@ def main():
     tree.adopt()
     shell = Shell(pathlib.Path(sys.argv[1]).resolve())
     try:
-        for part in (up_and_down, record, jobs, sleeper, down):
+        for part in (up_and_down, record, jobs, sleeper, what_if, down):
             part(shell)
             print(f"ok   {part.__name__}")
     finally:

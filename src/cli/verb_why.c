@@ -64,6 +64,16 @@ static void print_stall(const json_t *stall, const struct term *term)
     fprintf(term->stream, "\n");
 }
 
+/* When devices come free for it, if it waits for them and their jobs' run times are known. */
+static void print_next(const json_t *next, const struct term *term)
+{
+    char clock[FORMAT_BYTES];
+    if (!json_is_object(next)) return;
+    fprintf(term->stream, "next expected free %s%s%s %s\n", term_style(term, TERM_GREEN),
+            format_clock(clock, row_int(next, "t")), term_style(term, TERM_PLAIN),
+            row_text(next, "text"));
+}
+
 /* What would let it start now: the scheduler's own answer, see core/explain.h. */
 static void print_wishes(const json_t *wishes, const struct term *term)
 {
@@ -94,6 +104,7 @@ static bool why_print(const json_t *answer, const struct term *term, struct erro
     size_t count = json_array_size(decisions);
     for (size_t i = count; i > 0; i--) print_decision(json_array_get(decisions, i - 1), term);
     if (count == 0) fprintf(term->stream, "nothing has been decided about this job yet\n");
+    print_next(json_object_get(answer, "next_free"), term);
     print_wishes(row_list(answer, "wishes"), term);
     print_rates(row_list(answer, "rates"), term);
     return true;

@@ -46,8 +46,8 @@ static const char *level_of(const struct budget_line *line)
 static void set_names(json_t *object, const struct view_names *names,
                       const struct budget_line *line, bool *failed)
 {
-    static const enum id_kind kinds[] = {ID_TENANT, ID_PROJECT, ID_TEAM};
-    static const char *const keys[] = {"tenant", "project", "team"};
+    static const enum id_kind kinds[ACCOUNT_LEVELS] = {ID_TENANT, ID_PROJECT, ID_TEAM, ID_USER};
+    static const char *const keys[ACCOUNT_LEVELS] = {"tenant", "project", "team", "user"};
     if (line->scope == GATE_OF_CLASS)
         json_set_text(object, "name", name_job_class(line->index), failed);
     else if (line->scope == GATE_OF_POOL)
@@ -55,11 +55,11 @@ static void set_names(json_t *object, const struct view_names *names,
     else
         json_set_text(
             object, "name",
-            line->level == 0 || line->level > 3
+            line->level == 0
                 ? ""
                 : names->name_of(names->self, kinds[line->level - 1], line->names[line->level - 1]),
             failed);
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < ACCOUNT_LEVELS; i++)
         json_set_text(object, keys[i], names->name_of(names->self, kinds[i], line->names[i]),
                       failed);
 }

@@ -51,9 +51,9 @@ struct config_provider {
     struct config_option options[CONFIG_OPTIONS_MAX]; /* every other key, as text */
 };
 
-/* A tenant, a project of it, or a team of that: `names` below its level are "". */
+/* A tenant, a project of it, a team of that, or a user: `names` below its level are "". */
 struct config_account {
-    char names[3][CONFIG_NAME_BYTES];
+    char names[ACCOUNT_LEVELS][CONFIG_NAME_BYTES];
     struct pool_event event; /* ACCOUNT_DEFINED without its names */
     struct pool_event gate;  /* GATE_DEFINED likewise; kind 0 = none */
 };

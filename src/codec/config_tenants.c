@@ -5,7 +5,7 @@
 #define NCU_MAX INT64_C(1000000) /* of a quota, in the file; the core takes more */
 #define USD_MAX INT64_C(1000000000000)
 
-static const char *const children_keys[] = {"projects", "teams", NULL};
+static const char *const children_keys[ACCOUNT_LEVELS] = {"projects", "teams", "users", NULL};
 
 void config_no_account(struct pool_event *ret_event)
 {
@@ -66,7 +66,7 @@ static void read_account(struct pool_event *event, yaml_item *map)
 
 static const char *own_name(const struct config_account *account)
 {
-    uint32_t level = 2;
+    uint32_t level = ACCOUNT_LEVELS - 1;
     while (level > 0 && account->names[level][0] == '\0') level--;
     return account->names[level];
 }
@@ -93,7 +93,7 @@ static void read_entry(struct config *config, yaml_item *item, const char *name,
                        const struct config_account *parent)
 {
     if (config->account_count == CONFIG_ACCOUNTS_MAX) {
-        yaml_mistake(item, "more than %d tenants, projects and teams; drop some",
+        yaml_mistake(item, "more than %d tenants, projects, teams and users; drop some",
                      CONFIG_ACCOUNTS_MAX);
         return;
     }
@@ -109,8 +109,8 @@ static void read_entry(struct config *config, yaml_item *item, const char *name,
     int64_t sums[QUOTA_KINDS] = {0};
     for (const struct config_account *below = entry + 1;
          below < config->accounts + config->account_count; below++)
-        for (uint32_t kind = 0; kind < QUOTA_KINDS && level + 1 < 3; kind++) {
-            bool child = level + 2 >= 3 || below->names[level + 2][0] == '\0';
+        for (uint32_t kind = 0; kind < QUOTA_KINDS && level + 1 < ACCOUNT_LEVELS; kind++) {
+            bool child = level + 2 >= ACCOUNT_LEVELS || below->names[level + 2][0] == '\0';
             int64_t quota = below->event.u.account_defined.quota_milli[kind];
             if (child && quota > 0) sums[kind] += quota;
         }

@@ -404,10 +404,10 @@ static void tenants_are_a_tree(void **state)
                 "    limits: {jobs: 1000, workers: 500, usd_per_hour: 12.5,\n"
                 "             submissions_per_minute: 60}\n"
                 "    projects:\n"
-                "      nlp: {ncu: 40, teams: {chat: {ncu: 40}, search: {}}}\n"
+                "      nlp: {ncu: 40, teams: {chat: {ncu: 40}, search: {users: {ada: {ncu: 0}}}}}\n"
                 "      vision: {ncu: 24}\n"
                 "  guests: {}\n");
-    assert_int_equal(config.account_count, 6);
+    assert_int_equal(config.account_count, 7);
     const struct config_account *acme = &config.accounts[0], *search = &config.accounts[3];
     assert_int_equal(acme->event.u.account_defined.quota_milli[0], 64500);
     assert_int_equal(acme->event.u.account_defined.quota_milli[1], -1);
@@ -419,6 +419,10 @@ static void tenants_are_a_tree(void **state)
     assert_string_equal(search->names[0], "acme");
     assert_string_equal(search->names[1], "nlp");
     assert_string_equal(search->names[2], "search");
+    assert_string_equal(search->names[3], "");
+    assert_string_equal(config.accounts[4].names[2], "search");
+    assert_string_equal(config.accounts[4].names[3], "ada");
+    assert_int_equal(config.accounts[4].event.u.account_defined.quota_milli[0], 0);
     assert_int_equal(search->event.u.account_defined.quota_milli[0], -1);
     assert_int_equal(acme->gate.kind, 0);
     struct pool_event event;

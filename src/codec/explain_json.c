@@ -17,6 +17,7 @@ static const char *const kind_names[WISH_KIND_END] = {
     [WISH_BUDGET] = "budget",
     [WISH_CLASS] = "class",
     [WISH_ANY_PLACE] = "any_place",
+    [WISH_GATE] = "gate",
 };
 
 static void say_change(const struct view_names *names, const struct wish *wish,
@@ -39,6 +40,10 @@ static void say_change(const struct view_names *names, const struct wish *wish,
         return;
     case WISH_BUDGET:
         (void)snprintf(text, WISH_TEXT_BYTES, "with a budget of %s/h",
+                       money_format(wish->value, money));
+        return;
+    case WISH_GATE:
+        (void)snprintf(text, WISH_TEXT_BYTES, "with %s/h left within its cost gates",
                        money_format(wish->value, money));
         return;
     case WISH_CLASS:
@@ -74,6 +79,28 @@ static void say(const struct view_names *names, const struct wish *wish, const c
         (void)snprintf(text, WISH_TEXT_BYTES, "%s: %" PRIu32 " device%s in %s for %s/h", change,
                        wish->device_count, wish->device_count == 1 ? "" : "s", region,
                        money_format(wish->usd_micros_per_hour, money));
+}
+
+/* "expected free in region-2 when job 7 ends; 3 of 8 devices are free now": the time is the reader's. */
+json_t *next_free_json(const struct view_names *names, const struct next_free *next)
+{
+    bool failed = false;
+    char text[WISH_TEXT_BYTES], ends[64] = "when a worker has handed over";
+    if (next->at_us == 0) return json_null();
+    const char *region = names->name_of(names->self, ID_REGION, next->region);
+    if (next->job_id != 0)
+        (void)snprintf(ends, sizeof ends, "when job %" PRIu64 " ends", next->job_id);
+    (void)snprintf(text, sizeof text,
+                   "in %s, %s; %" PRIu32 " of %" PRIu32 " devices are free there now", region, ends,
+                   next->device_count, next->devices_min);
+    json_t *row = json_object();
+    json_set_i64(row, "t", next->at_us, &failed);
+    json_set_text(row, "text", text, &failed);
+    json_set_u64(row, "job", next->job_id, &failed);
+    json_set_text(row, "region", region, &failed);
+    json_set_u64(row, "devices", next->device_count, &failed);
+    json_set_u64(row, "devices_min", next->devices_min, &failed);
+    return json_finish(row, failed);
 }
 
 json_t *explanation_json(const struct view_names *names, const struct explanation *explanation)

@@ -8,6 +8,8 @@
 #include "codec/view_json.h"
 #include "core/explain.h"
 
+/* When devices come free without any change: `next_free` of /v1/jobs/ID/why; null = not known. */
+json_t *next_free_json(const struct view_names *names, const struct next_free *next);
 json_t *explanation_json(const struct view_names *names, const struct explanation *explanation);
 
 #endif

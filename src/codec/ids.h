@@ -21,6 +21,7 @@ enum id_kind {
     ID_ZONE,
     ID_POOL, /* bit of pool masks: 0 .. 63, the only kind where 0 is a number */
     ID_RACK, /* of a zone: two zones may have racks of one name */
+    ID_USER,
     ID_KIND_END,
 };
 

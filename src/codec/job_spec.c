@@ -285,6 +285,7 @@ static void read_owner(struct job_spec *spec, yaml_item *owner)
     yaml_name(owner, "tenant", spec->tenant, sizeof spec->tenant);
     yaml_name(owner, "project", spec->project, sizeof spec->project);
     yaml_name(owner, "team", spec->team, sizeof spec->team);
+    yaml_name(owner, "user", spec->user, sizeof spec->user);
     yaml_name(owner, "experiment", spec->experiment, sizeof spec->experiment);
 }
 
@@ -439,6 +440,7 @@ bool job_spec_event(const struct job_spec *spec, const struct links *links, uint
         !find_id(&ids, ID_TENANT, spec->tenant, &event.u.job_submitted.tenant) ||
         !find_id(&ids, ID_PROJECT, spec->project, &event.u.job_submitted.project) ||
         !find_id(&ids, ID_TEAM, spec->team, &event.u.job_submitted.team) ||
+        !find_id(&ids, ID_USER, spec->user, &event.u.job_submitted.user) ||
         !find_id(&ids, ID_EXPERIMENT, spec->experiment, &event.u.job_submitted.experiment) ||
         !find_id(&ids, ID_REGION, spec->region, &event.u.job_submitted.region))
         return false;

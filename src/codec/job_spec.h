@@ -34,7 +34,7 @@ struct job_rate {
 struct job_spec {
     char name[JOB_NAME_BYTES];
     char tenant[JOB_NAME_BYTES], project[JOB_NAME_BYTES];
-    char team[JOB_NAME_BYTES], experiment[JOB_NAME_BYTES];
+    char team[JOB_NAME_BYTES], user[JOB_NAME_BYTES], experiment[JOB_NAME_BYTES];
     uint32_t job_class, kind; /* enum job_class, enum job_kind */
     struct device_need need;
     uint32_t devices_min, devices_max;

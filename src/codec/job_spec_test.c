@@ -21,7 +21,7 @@ static const char full[] =
     "name: kjv-lm\n"
     "class: P1\n"
     "kind: elastic\n"
-    "owner: {tenant: lab, project: kjv, team: nlp, experiment: first}\n"
+    "owner: {tenant: lab, project: kjv, team: nlp, user: ada, experiment: first}\n"
     "needs:\n"
     "  capabilities: [fp16, tensor-cores, 24gb-vram]\n"
     "  pools: [tier-1, tier-2]\n"
@@ -62,6 +62,7 @@ static void everything_is_read(void **state)
     assert_string_equal(spec.tenant, "lab");
     assert_string_equal(spec.project, "kjv");
     assert_string_equal(spec.team, "nlp");
+    assert_string_equal(spec.user, "ada");
     assert_string_equal(spec.experiment, "first");
     assert_int_equal(spec.need.vram_min_mib, 24 * 1024);
     assert_int_equal(__builtin_popcountll(spec.need.capability_mask), 2);
@@ -528,6 +529,7 @@ static void a_job_becomes_an_event(void **state)
     assert_int_equal(event.u.job_submitted.tenant, ID_TENANT * 10);
     assert_int_equal(event.u.job_submitted.project, ID_PROJECT * 10);
     assert_int_equal(event.u.job_submitted.team, ID_TEAM * 10);
+    assert_int_equal(event.u.job_submitted.user, ID_USER * 10);
     assert_int_equal(event.u.job_submitted.experiment, ID_EXPERIMENT * 10);
     assert_int_equal(event.u.job_submitted.region, ID_REGION * 10);
     assert_int_equal(event.u.job_submitted.price_threshold_ppm, 700000);

@@ -260,6 +260,7 @@ static void put_spec(struct writer *w, const struct catalog *catalog, const stru
     put_member(w, "tenant", spec->tenant);
     put_member(w, "project", spec->project);
     put_member(w, "team", spec->team);
+    put_member(w, "user", spec->user);
     put_member(w, "experiment", spec->experiment);
     close_with(w, "}");
     put_needs(w, catalog, spec);

@@ -303,6 +303,24 @@ static void rates_are_sentences(void **state)
     json_decref(rows);
 }
 
+static void the_next_free_time_is_a_sentence(void **state)
+{
+    (void)state;
+    struct next_free next = {
+        .at_us = 5, .job_id = 7, .region = 2, .device_count = 3, .devices_min = 8};
+    expect(next_free_json(&names, &next),
+           "{\"t\":5,\"text\":\"in region-2, when job 7 ends; 3 of 8 devices are free there now\","
+           "\"job\":7,\"region\":\"region-2\",\"devices\":3,\"devices_min\":8}");
+    next.job_id = 0;
+    json_t *row = next_free_json(&names, &next);
+    assert_string_equal(json_string_value(json_object_get(row, "text")),
+                        "in region-2, when a worker has handed over; 3 of 8 devices are free there "
+                        "now");
+    json_decref(row);
+    next.at_us = 0;
+    assert_true(json_is_null(next_free_json(&names, &next)));
+}
+
 static void wishes_are_sentences(void **state)
 {
     (void)state;
@@ -339,6 +357,7 @@ int main(void)
     codec_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_sentences),
+        cmocka_unit_test(the_next_free_time_is_a_sentence),
         cmocka_unit_test(wishes_are_sentences),
         cmocka_unit_test(a_job_row),
         cmocka_unit_test(a_node_and_a_lease_row),

@@ -3,6 +3,7 @@
 #include "core/plan.h"
 #include "core/plan_buy.h"
 #include "core/plan_preempt.h"
+#include "core/plan_reserve.h"
 #include "core/terms.h"
 
 struct question {
@@ -141,13 +142,52 @@ static void ask_place(struct question *q)
     q->lifted = 0;
 }
 
+static void ask_gates(struct question *q)
+{
+    struct wish found;
+    struct shape *s = begin(q);
+    s->devices_max = s->devices_min; /* what suffices */
+    q->lifted = OBSTACLE_GATE;
+    if (would_start(q, &found) && found.victim_count == 0)
+        note(q, WISH_GATE, found.usd_micros_per_hour, &found);
+    q->lifted = 0;
+}
+
+/* It waits for nothing but devices, as far as was said. */
+static bool waits_for_devices(const struct job *j)
+{
+    return j->wait_reason == REASON_NONE || j->wait_reason == REASON_WAIT_CAPACITY ||
+           j->wait_reason == REASON_WAIT_TURN || j->wait_reason == REASON_RESERVED ||
+           j->wait_reason == REASON_KEPT_FOR_GANG || j->wait_reason == REASON_WAIT_HOST ||
+           j->wait_reason == REASON_WAIT_SAME || j->wait_reason == REASON_WAIT_SPREAD;
+}
+
+static void find_next(const pool *p, uint32_t job, struct next_free *ret_next)
+{
+    struct demand demand;
+    struct reservation found;
+    const struct shape *s = &p->shapes[p->jobs[job].shape];
+    if (!waits_for_devices(&p->jobs[job])) return;
+    plan_demand(p, job, &demand);
+    if (demand.devices_left < s->devices_min || demand.workers_left == 0) return;
+    if (!plan_next_free(p, s, &demand, &found)) return;
+    *ret_next = (struct next_free){.at_us = found.ready_us,
+                                   .region = p->regions[found.region_index].region,
+                                   .devices_min = s->devices_min};
+    if (found.last_job != SLOT_NONE) ret_next->job_id = p->jobs[found.last_job].job_id;
+    for (uint32_t i = 0; i < found.part_count; i++)
+        if (found.parts[i].lease == SLOT_NONE)
+            ret_next->device_count += found.parts[i].device_count;
+}
+
 bool pool_explain(const pool *p, uint64_t job_id, struct explanation *ret_explanation)
 {
-    ret_explanation->wish_count = ret_explanation->reserved = 0;
+    *ret_explanation = (struct explanation){0};
     uint32_t job = table_find(&p->job_table, job_id);
     if (job == SLOT_NONE || p->jobs[job].state != JOB_QUEUED) return false;
     struct question q = {.p = p, .job = job, .answer = ret_explanation};
     const struct shape *s = &p->shapes[p->jobs[job].shape];
+    find_next(p, job, &ret_explanation->next);
     ask_fewer(&q);
     ask_capabilities(&q);
     ask_memory(&q);
@@ -160,6 +200,10 @@ bool pool_explain(const pool *p, uint64_t job_id, struct explanation *ret_explan
         ask(&q, WISH_ANY_PRICE, 0);
     }
     ask_budget(&q);
+    if (p->jobs[job].wait_reason == REASON_GATE_HOUR ||
+        p->jobs[job].wait_reason == REASON_GATE_JOB ||
+        p->jobs[job].wait_reason == REASON_GATE_MONTH)
+        ask_gates(&q);
     ask_classes(&q);
     ask_place(&q);
     return true;

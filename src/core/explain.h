@@ -5,6 +5,7 @@
  *            given the job with that one change, would find its gang's minimum in this very moment
  *            (plan_best_region, preempt_best), with its quota, promises to those before it and the
  *            pool's limits as they are.
+ * Next       Without any change: when what its least takes is expected to be free (plan_reserve.h).
  * Bounds     WISHES_MAX; further capabilities or regions are left out.
  */
 #ifndef SHOAL_CORE_EXPLAIN_H
@@ -25,6 +26,7 @@ enum wish_kind {
     WISH_BUDGET,    /* value: micro-dollars an hour that suffice */
     WISH_CLASS,     /* value: enum job_class */
     WISH_ANY_PLACE, /* without `same` and `spread` */
+    WISH_GATE,      /* value: micro-dollars an hour within its cost gates that suffice */
     WISH_KIND_END
 };
 
@@ -35,8 +37,19 @@ struct wish {
     uint32_t victim_count; /* workers of lower classes that would have to go; 0 = none */
 };
 
+/* When devices for its least come free without any change: by the run times that jobs declare, or that
+ * were learned from jobs like them. Who comes first may take them, more may come free before. */
+struct next_free {
+    int64_t at_us;   /* 0: not known, or devices are not what it waits for */
+    uint64_t job_id; /* whose end is the last it takes; 0 = a worker that hands over */
+    uint32_t region;
+    uint32_t device_count; /* of devices_min: there already */
+    uint32_t devices_min, reserved;
+};
+
 struct explanation {
     uint32_t wish_count, reserved;
+    struct next_free next;
     struct wish wishes[WISHES_MAX];
 };
 

@@ -71,6 +71,7 @@ static struct test_job grant(struct test_job job, const struct wish *wish)
     case WISH_BUDGET: job.budget_per_hour = wish->value; break;
     case WISH_CLASS: job.job_class = (uint32_t)wish->value; break;
     case WISH_ANY_PLACE: job.terms_id = 0; break;
+    case WISH_GATE: fail(); /* there is none in this world */
     case WISH_KIND_END: fail();
     }
     return job;
@@ -148,6 +149,67 @@ static void what_does_not_wait_needs_nothing(void **state)
     bench_close(&b);
 }
 
+/* Three of eight are free; the five others belong to a job that declared an hour, six minutes ago. */
+static void the_next_free_time(void **state)
+{
+    struct bench b;
+    struct explanation e;
+    (void)state;
+    bench_open(&b, &wide);
+    bench_model(&b, H100, 2500, 80, CAP_FP8);
+    bench_offer(&b, (struct test_offer){.id = 1,
+                                        .region = 1,
+                                        .model = H100,
+                                        .capacity = CAPACITY_OWNED,
+                                        .devices = 8,
+                                        .stock = 1});
+    bench_terms(&b, 1, (struct job_terms){.run_us = 3600 * SECOND_US});
+    bench_submit(&b, (struct test_job){.id = 7, .min = 5, .max = 5, .terms_id = 1});
+    bench_raise(&b);
+    int64_t started_us = b.now_us;
+    bench_live(&b, 360 * SECOND_US);
+    bench_submit(&b, (struct test_job){.id = 8, .min = 8, .max = 8});
+    assert_true(pool_explain(b.p, 8, &e));
+    assert_int_equal(e.next.at_us, started_us + 3600 * SECOND_US);
+    assert_int_equal(e.next.job_id, 7);
+    assert_int_equal(e.next.region, 1);
+    assert_int_equal(e.next.device_count, 3);
+    assert_int_equal(e.next.devices_min, 8);
+    bench_live(&b, 3240 * SECOND_US); /* it overruns: as long again */
+    assert_true(pool_explain(b.p, 8, &e));
+    assert_int_equal(e.next.at_us, started_us + 7200 * SECOND_US);
+    bench_close(&b);
+}
+
+/* A gate of $5 an hour, the cheapest node $8: with that much it starts. */
+static void a_gate_is_named_with_what_suffices(void **state)
+{
+    struct bench b;
+    struct explanation e;
+    (void)state;
+    bench_open(&b, &wide);
+    bench_model(&b, H100, 2500, 80, CAP_FP8);
+    bench_offer(&b, (struct test_offer){.id = 1,
+                                        .region = 1,
+                                        .model = H100,
+                                        .capacity = CAPACITY_ON_DEMAND,
+                                        .devices = 1,
+                                        .stock = 4,
+                                        .price = 8 * USD,
+                                        .on_demand = 8 * USD});
+    bench_step(&b, (struct pool_event){.kind = POOL_EVENT_GATE_DEFINED,
+                                       .u.gate_defined = {.scope = GATE_OF_CLASS,
+                                                          .index = JOB_CLASS_P2,
+                                                          .usd_micros_per_hour_max = 5 * USD,
+                                                          .usd_micros_per_job_max = GATE_NONE,
+                                                          .usd_micros_per_month_max = GATE_NONE}});
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 3, .job_class = JOB_CLASS_P2});
+    assert_true(pool_explain(b.p, 1, &e));
+    assert_int_equal(find(&e, WISH_GATE)->value, 8 * USD);
+    assert_int_equal(e.next.at_us, 0); /* no device is what it waits for */
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +217,8 @@ int main(void)
         cmocka_unit_test(a_capability_and_a_budget),
         cmocka_unit_test(memory_as_much_as_would_do),
         cmocka_unit_test(what_does_not_wait_needs_nothing),
+        cmocka_unit_test(the_next_free_time),
+        cmocka_unit_test(a_gate_is_named_with_what_suffices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

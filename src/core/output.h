@@ -142,7 +142,7 @@ enum decision_kind {
                     "work is lost")                                                                \
     X(PREEMPTED_FOR, "job #a comes first and takes its #b devices; ~c NCU-seconds of work are "    \
                      "lost, it waits with its age")                                                \
-    X(SHRUNK_FOR, "job #a of a higher class takes #b of its devices; it goes on with the rest")    \
+    X(SHRUNK_FOR, "job #a comes first and takes #b of its devices; it goes on with the rest")    \
     X(MOVED_FOR, "#b devices move to another node, so that job #a finds its devices together")     \
     X(WAIT_PREEMPTED, "waits: #a devices are being freed for it, workers get @b s to hand over")   \
     X(RESERVED, "waits: #a devices are reserved for it; the last of them is expected free in @b "  \
@@ -229,7 +229,9 @@ enum decision_kind {
       "budget and of its accounts are left")                                                        \
     X(WAIT_MAX_PRICE, "waits: what fits and is in stock costs $a/h a device, the max_price of "    \
                       "its class or pool is $b/h; starts when the price falls or max_price is "    \
-                      "raised")
+                      "raised")                                                                    \
+    X(ABOVE_QUOTA, "needs ~a NCU at least, and its ^c can never hold more than ~b, its quota and " \
+                   "what it may borrow; ask for fewer devices or raise the quota")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -159,10 +159,9 @@ struct verdict plan_judge(const pool *p, const struct shape *s, const struct job
 
 /* Jobs of a shape that already waits were judged with the first of them; those of a shape that runs are
  * judged anew where prices, hosts or rates have a say, else when more has come within reach. */
-static struct verdict judge_event(pool *p, const struct pool_event *event)
+static struct verdict judge_reach(pool *p, const struct shape *asked)
 {
-    struct shape shape;
-    shape_fill(p, event, &shape);
+    struct shape shape = *asked;
     uint32_t like = shape.terms == SLOT_NONE ? SLOT_NONE : shape_find(p, &shape);
     if (like != SLOT_NONE && p->shapes[like].queue.count > 0)
         return (struct verdict){.reason = REASON_FITS,
@@ -179,6 +178,38 @@ static struct verdict judge_event(pool *p, const struct pool_event *event)
         p->shapes[like].fits_at = p->reach_changes;
         p->shapes[like].fits_devices = (uint64_t)verdict.numbers.b;
     }
+    return verdict;
+}
+
+/* Its least is above what its account could hold were nobody else there. Shares and parts of hosts are left
+ * to wait: what they count is not said by their devices. */
+static bool is_above_quota(const pool *p, const struct shape *s, struct verdict *ret_verdict)
+{
+    int64_t each[QUOTA_KINDS] = {0}, most = 0;
+    struct numbers numbers = {.a = INT64_MAX, .c = p->accounts[s->account].level};
+    if (!quota_is_defined(p) || part_is_special(terms_of(p, s))) return false;
+    for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(rest), kind = p->quota_kind[model];
+        int64_t ncu_milli = quota_ncu_milli(p, model), ceiling = quota_ceiling(p, s->account, kind);
+        if (ncu_milli == 0 || ceiling == INT64_MAX) return false;
+        if (each[kind] == 0 || ncu_milli < each[kind]) each[kind] = ncu_milli;
+        if (ncu_milli * s->devices_min >= numbers.a) continue;
+        numbers.a = ncu_milli * s->devices_min;
+        numbers.b = ceiling;
+    }
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+        if (each[kind] != 0) most += quota_ceiling(p, s->account, kind) / each[kind];
+    *ret_verdict = (struct verdict){.reason = REASON_ABOVE_QUOTA, .numbers = numbers};
+    return most < s->devices_min;
+}
+
+static struct verdict judge_event(pool *p, const struct pool_event *event)
+{
+    struct shape shape;
+    struct verdict above;
+    shape_fill(p, event, &shape);
+    struct verdict verdict = judge_reach(p, &shape);
+    if (verdict.reason == REASON_FITS && is_above_quota(p, &shape, &above)) return above;
     return verdict;
 }
 

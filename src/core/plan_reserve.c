@@ -182,17 +182,13 @@ static void promise_parts(pool *p, uint32_t job, const struct reservation *r, ui
     }
 }
 
-void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct pool_output *out)
+bool plan_next_free(const pool *p, const struct shape *s, const struct demand *demand,
+                    struct reservation *ret_best)
 {
-    struct job *j = &p->jobs[job];
-    const struct shape *s = &p->shapes[j->shape];
-    if (s->devices_min <= 1 || j->state != JOB_QUEUED) return;
-    if (j->promised_count >= s->devices_min || demand->part_milli < 1000) return;
-    if (demand->near.spread != TOPOLOGY_ANY && demand->near.spread < TOPOLOGY_NODE) return;
-    promise_drop(p, job);
-    if (p->reservation_count >= RESERVATIONS_MAX) return;
-    struct reservation found, best;
-    best.part_count = 0;
+    struct reservation found;
+    ret_best->part_count = 0;
+    if (demand->part_milli < 1000) return false;
+    if (demand->near.spread != TOPOLOGY_ANY && demand->near.spread < TOPOLOGY_NODE) return false;
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
         if ((s->compat_mask & p->regions[i].model_mask) == 0) continue;
@@ -201,11 +197,23 @@ void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct poo
         struct near_walk walk = near_walk(p, demand, i, s->devices_min);
         while (near_next(&walk, &one)) {
             if (!reserve_find(p, &one, i, s->devices_min, &found)) continue;
-            if (best.part_count == 0 || found.ready_us < best.ready_us) best = found;
+            if (ret_best->part_count == 0 || found.ready_us < ret_best->ready_us) *ret_best = found;
         }
     }
     /* All idle, and still it did not start: something else is missing. */
-    if (best.part_count == 0 || best.ready_us <= p->now_us) return;
+    return ret_best->part_count > 0 && ret_best->ready_us > p->now_us;
+}
+
+void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct pool_output *out)
+{
+    struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    struct reservation best;
+    if (s->devices_min <= 1 || j->state != JOB_QUEUED) return;
+    if (j->promised_count >= s->devices_min) return;
+    promise_drop(p, job);
+    if (p->reservation_count >= RESERVATIONS_MAX) return;
+    if (!plan_next_free(p, s, demand, &best)) return;
     promise_parts(p, job, &best, s->devices_min);
     int64_t soonest_us = p->now_us + p->config.ask_again_us;
     promise_until(p, job, best.ready_us > soonest_us ? best.ready_us : soonest_us);

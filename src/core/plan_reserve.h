@@ -35,6 +35,10 @@ struct reservation {
     struct reserve_part parts[RESERVE_PARTS_MAX];
 };
 
+/* Where the least of a waiting job comes free soonest by the run times that are declared or learned. False:
+ * nowhere by known ends, or it is there now. */
+bool plan_next_free(const pool *p, const struct shape *s, const struct demand *demand,
+                    struct reservation *ret_best);
 /* A waiting job gets one, or keeps the one it has. */
 void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct pool_output *out);
 /* Its moment has come and it still waits. */

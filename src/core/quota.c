@@ -564,6 +564,22 @@ bool quota_may_reclaim(const pool *p, uint32_t account)
     return false;
 }
 
+int64_t quota_ceiling(const pool *p, uint32_t account, uint32_t kind)
+{
+    uint32_t path[ACCOUNT_LEVELS + 1], depth = 0;
+    const struct account *top = &p->accounts[ACCOUNT_POOL];
+    if (!top->has_quota[kind]) return INT64_MAX;
+    for (uint32_t at = account; at != ACCOUNT_POOL; at = p->accounts[at].parent) path[depth++] = at;
+    int64_t most = top->pool_milli[kind];
+    while (depth-- > 0) {
+        const struct account *a = &p->accounts[path[depth]];
+        int64_t lent = a->pool_milli[kind] - kept(a, kind);
+        if (a->borrow_milli[kind] >= 0) most = least(most, lent + a->borrow_milli[kind]);
+        most += kept(a, kind);
+    }
+    return most;
+}
+
 bool quota_is_owner(const pool *p, uint32_t account)
 {
     for (uint32_t at = account; at != ACCOUNT_POOL; at = p->accounts[at].parent)

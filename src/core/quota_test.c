@@ -154,6 +154,30 @@ static void who_borrows_most_goes_first(void **state)
     bench_close(&b);
 }
 
+static void above_every_quota_is_refused(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b);
+    struct pool_event mine = account_event(1, 0, 4 * A100_NCU);
+    mine.u.account_defined.borrow_milli[0] = 2 * A100_NCU;
+    bench_step(&b, mine);
+    bench_step(&b, account_event(2, 0, 4 * A100_NCU));
+    submit(&b, 1, 1, 0, 2, 6, 6); /* its own four and the two it may borrow */
+    assert_int_equal(devices_of(&b, 1), 6);
+    submit(&b, 2, 1, 0, 2, 6, 6); /* once those are free */
+    assert_int_equal(bench_job_state(&b, 2), JOB_QUEUED);
+    submit(&b, 3, 1, 0, 2, 7, 8);
+    const struct pool_decision *d = bench_decision(&b, DECISION_REFUSE, REASON_ABOVE_QUOTA);
+    assert_non_null(d);
+    assert_int_equal(d->a, 7 * A100_NCU);
+    assert_int_equal(d->b, 6 * A100_NCU);
+    assert_int_equal(d->c, 1);
+    submit(&b, 4, 2, 0, 1, 9, 9); /* T4 would do: eight times as many */
+    assert_int_equal(devices_of(&b, 4), 9);
+    bench_close(&b);
+}
+
 static void an_elastic_job_takes_what_quota_leaves(void **state)
 {
     (void)state;
@@ -461,6 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(victims_come_from_who_borrows_most_ncu),
                                        cmocka_unit_test(only_the_kind_that_lacks_is_reclaimed),
                                        cmocka_unit_test(who_borrows_most_goes_first),
+                                       cmocka_unit_test(above_every_quota_is_refused),
                                        cmocka_unit_test(an_elastic_job_takes_what_quota_leaves),
                                        cmocka_unit_test(the_lowest_share_goes_first),
                                        cmocka_unit_test(doors_close_with_a_number_and_a_time),

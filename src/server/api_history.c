@@ -88,11 +88,12 @@ static uint64_t node_of(void *self, uint64_t job_id, uint64_t worker_id)
     return 0;
 }
 
-static json_t *wishes_of(struct server *s, uint64_t job_id)
+static json_t *wishes_of(struct server *s, uint64_t job_id, json_t **ret_next)
 {
     struct explanation explanation;
     (void)pool_explain(s->pool, job_id, &explanation); /* false: nothing is wished */
     struct view_names view_names = server_view_names(s);
+    *ret_next = next_free_json(&view_names, &explanation.next);
     return explanation_json(&view_names, &explanation);
 }
 
@@ -120,12 +121,13 @@ void api_job_why(struct server *s, request *r)
     json_t *rows = rows_of(s, query, decision_row);
     (void)leases_refresh(&s->leases, s->pool); /* no memory: culprits without their nodes */
     json_t *stall = stalls_json(&s->stalls, request_id(r), node_of, s);
-    json_t *wishes = wishes_of(s, request_id(r));
+    json_t *next = NULL, *wishes = wishes_of(s, request_id(r), &next);
     json_t *rates = rates_of(s, request_id(r));
-    json_t *answer = rows == NULL || stall == NULL || wishes == NULL || rates == NULL
-                         ? NULL
-                         : json_pack("{s:O,s:O,s:O,s:O}", "stall", stall, "wishes", wishes, "rates",
-                                     rates, "decisions", rows);
+    bool failed = rows == NULL || stall == NULL || wishes == NULL || rates == NULL || next == NULL;
+    json_t *answer = failed ? NULL
+                            : json_pack("{s:O,s:O,s:O,s:O,s:O}", "stall", stall, "next_free", next,
+                                        "wishes", wishes, "rates", rates, "decisions", rows);
+    json_decref(next);
     json_decref(rows);
     json_decref(rates);
     json_decref(wishes);

@@ -44,7 +44,7 @@ bool definitions_reserve(const names *n, struct catalog *catalog, struct error *
 /* Tenants, projects, teams; the pool's own definition first, which forgets the old ones. */
 static const char *tell_accounts(const struct teller *t)
 {
-    static const enum id_kind kinds[] = {ID_TENANT, ID_PROJECT, ID_TEAM};
+    static const enum id_kind kinds[ACCOUNT_LEVELS] = {ID_TENANT, ID_PROJECT, ID_TEAM, ID_USER};
     struct pool_event event;
     config_no_account(&event);
     const char *trouble = t->tell(t->arg, &event);
@@ -53,11 +53,12 @@ static const char *tell_accounts(const struct teller *t)
     for (uint32_t i = 0; trouble == NULL && i < t->config->account_count; i++) {
         const struct config_account *entry = &t->config->accounts[i];
         event = entry->event;
-        for (uint32_t level = 0; level < 3; level++)
+        for (uint32_t level = 0; level < ACCOUNT_LEVELS; level++)
             if (entry->names[level][0] != '\0' &&
                 !names_id(t->names, kinds[level], entry->names[level],
                           &event.u.account_defined.names[level]))
-                return "too many names of tenants, projects and teams in the life of this journal";
+                return "too many names of tenants, projects, teams and users in the life of this "
+                       "journal";
         trouble = t->tell(t->arg, &event);
         if (trouble != NULL || entry->gate.kind == 0) continue;
         struct pool_event gate = entry->gate;

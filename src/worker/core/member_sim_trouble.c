@@ -14,6 +14,13 @@ void sim_crash(struct world *w, uint32_t index, bool closed)
                                           .epoch = w->link[i][index].epoch});
 }
 
+static bool is_mirrored(const struct member_base *base)
+{
+    for (uint32_t u = 0; u < base->map.unit_count; u++)
+        if (base->map.mirror[u] == SHARD_NONE) return false;
+    return base->tag.turn != 0;
+}
+
 /* One crash at most, and leaves of others, all within a moment; somebody stays. Then peace for long
  * enough that all is mirrored again. */
 static void gentle_trouble(struct world *w)
@@ -23,7 +30,7 @@ static void gentle_trouble(struct world *w)
     for (uint32_t i = 0; i < w->node_count; i++)
         if (w->node[i].alive && !w->node[i].member.self.leaving) victims[count++] = i;
     for (uint32_t i = 0; i < count; i++) /* a group that has just begun again has no mirrors yet */
-        if (w->node[victims[i]].member.self.base.turn == 0) count = 0;
+        if (!is_mirrored(&w->node[victims[i]].member.shards.base)) count = 0;
     for (; count > 1 && leaves + crashes > 0; count--) {
         uint32_t at = sim_below(w, count), what = crashes > 0 ? ON_CRASH : ON_LEAVE;
         sim_later(w, sim_below(w, spread_us),

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOK_US INT64_C(1000000)
+#define LOOK_US  INT64_C(1000000)
+#define BURST_US INT64_C(60000) /* what leaves at once: whoever moves data looks every 50 ms */
 
 static void look(struct link_slow *slow, uint64_t self)
 {
@@ -23,7 +24,7 @@ bool link_slow_may_send(struct link_slow *slow, uint64_t self, uint64_t peer, in
         slow->looked_us = now_us;
         look(slow, self);
     }
-    return slow->to == 0 || slow->to != peer || now_us >= slow->free_us;
+    return slow->to == 0 || slow->to != peer || now_us + BURST_US >= slow->free_us;
 }
 
 void link_slow_sent(struct link_slow *slow, uint64_t peer, size_t bytes, int64_t now_us)

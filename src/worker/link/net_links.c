@@ -217,6 +217,7 @@ bool net_links_offer(struct net_links *links)
     uint64_t peer;
     bool more = false;
     net_links_sync(links);
+    if (links->slow.to != 0) more = flow_offer(links->flow, links->slow.to); /* may go by now */
     while (member_take_data_due(links->member, &peer)) more = flow_offer(links->flow, peer) || more;
     return more;
 }

@@ -8,7 +8,8 @@ allowed() { # allowed FOLDER -> the folders, or single headers, its files may in
     core) echo "core" ;;
     base) echo "base core/assert.h" ;;
     codec) echo "codec core base" ;;
-    whatif) echo "whatif sim/queue.h sim/random.h codec core base" ;;
+    page) echo "page base" ;;
+    whatif) echo "whatif page sim/queue.h sim/random.h codec core base" ;;
     sim) echo "sim core codec base" ;;
     worker/core) echo "worker/core core/assert.h" ;;
     worker/store) echo "worker/store base core/assert.h" ;;

@@ -13,7 +13,7 @@
 #ifndef SHOAL_DEMO_AUDIT_H
 #define SHOAL_DEMO_AUDIT_H
 
-#include "cli/text.h"
+#include "base/text.h"
 #include <jansson.h>
 #include <stdint.h>
 

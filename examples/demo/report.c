@@ -3,7 +3,7 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "demo/report_charts.h"
-#include "demo/report_style.h"
+#include "page/style.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static void add_head(const struct record *record, const struct summary *summary,
              "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
              "<title>Shoal: one training run on a market that takes machines away</title>\n"
              "<style>%s%s</style></head>\n<body><main>\n<p class=\"brand\">Shoal</p>\n",
-             report_style_page, report_style_charts);
+             style_page, style_charts);
     text_add(
         page,
         "<h1>%" PRIu64 " machines taken away, %" PRIu64

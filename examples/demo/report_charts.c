@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/format.h"
-#include "demo/chart.h"
+#include "page/chart.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Figures and page from a made-up record. With a file name it writes the page there, to look at. */
 #include "base/mem.h"
 #include "cli/client.h"
-#include "demo/chart.h"
+#include "page/chart.h"
 #include "demo/made_up.h"
 #include "demo/report.h"
 #include <setjmp.h>

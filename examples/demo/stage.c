@@ -1,7 +1,7 @@
 #include "demo/stage.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "cli/text.h"
+#include "base/text.h"
 #include "demo/children.h"
 #include <arpa/inet.h>
 #include <errno.h>

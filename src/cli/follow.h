@@ -8,7 +8,7 @@
 
 #include "cli/client.h"
 #include "cli/term.h"
-#include "cli/text.h"
+#include "base/text.h"
 #include <stdint.h>
 
 struct follow {

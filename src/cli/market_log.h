@@ -13,7 +13,7 @@
 #define SHOAL_CLI_MARKET_LOG_H
 
 #include "base/error.h"
-#include "cli/text.h"
+#include "base/text.h"
 #include <stdint.h>
 
 enum { MARKET_LOG_PATH_BYTES = 4096 };

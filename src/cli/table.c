@@ -1,6 +1,6 @@
 #include "cli/table.h"
 #include "base/mem.h"
-#include "cli/text.h"
+#include "base/text.h"
 #include "core/assert.h"
 #include <stdarg.h>
 #include <stdio.h>

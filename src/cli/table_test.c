@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "cli/suggest.h"
 #include "cli/table.h"
-#include "cli/text.h"
+#include "base/text.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

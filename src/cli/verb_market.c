@@ -5,7 +5,7 @@
 #include "cli/market_import.h"
 #include "cli/market_record.h"
 #include "cli/market_show.h"
-#include "cli/text.h"
+#include "base/text.h"
 #include "cli/verbs.h"
 #include <ctype.h>
 #include <inttypes.h>

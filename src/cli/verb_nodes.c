@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "cli/format.h"
 #include "cli/table.h"
-#include "cli/text.h"
+#include "base/text.h"
 #include "cli/verbs.h"
 #include <stdlib.h>
 #include <string.h>

@@ -101,20 +101,24 @@ struct estimate crowd_estimate(const struct crowd *crowd, uint32_t c, uint32_t r
     return measure_estimate(values, count);
 }
 
+/* Means over means: a mean of ratios would be the figure of the one seed in which b is nearly nothing. Its
+ * interval is that of the residuals, seed by seed, since both cases of a seed share their randomness. */
 struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim)
 {
-    double values[SEEDS_MAX];
-    uint32_t count = crowd->seed_count;
+    double residuals[SEEDS_MAX];
     enum measure measure = measure_find(claim->metric);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct outcome *a = &crowd->outcomes[(size_t)claim->a * crowd->seed_count + i];
-        values[i] = a->values[claim->group][measure];
-        if (claim->b == SCENE_CASES_MAX) continue;
-        double b =
-            crowd->outcomes[(size_t)claim->b * crowd->seed_count + i].values[claim->group][measure];
-        values[i] = b != 0 ? values[i] / b : 0;
-    }
-    return measure_estimate(values, count);
+    struct estimate a = crowd_estimate(crowd, claim->a, claim->group, measure);
+    if (claim->b == SCENE_CASES_MAX) return a;
+    struct estimate b = crowd_estimate(crowd, claim->b, claim->group, measure);
+    if (b.mean == 0) return (struct estimate){0};
+    struct estimate ratio = {.mean = a.mean / b.mean};
+    const struct outcome *of_a = &crowd->outcomes[(size_t)claim->a * crowd->seed_count];
+    const struct outcome *of_b = &crowd->outcomes[(size_t)claim->b * crowd->seed_count];
+    for (uint32_t i = 0; i < crowd->seed_count; i++)
+        residuals[i] = of_a[i].values[claim->group][measure] -
+                       ratio.mean * of_b[i].values[claim->group][measure];
+    ratio.half = measure_estimate(residuals, crowd->seed_count).half / b.mean;
+    return ratio;
 }
 
 bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim)

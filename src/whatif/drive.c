@@ -64,10 +64,18 @@ static void make_job(struct world *w, uint32_t entry, uint32_t number, int64_t a
     if (e->after == 0) world_later(w, START_US + at_us, ON_SUBMIT, index, 0);
 }
 
+/* A case without any job of the group that the world ends with ends with the last of all. */
 bool drive_counts(const struct world *w, uint32_t entry)
 {
-    uint32_t group = w->scene->stop_group;
-    return group == 0 || w->scene->jobs[entry].group + 1 == group;
+    return w->stop_group == 0 || w->scene->jobs[entry].group + 1 == w->stop_group;
+}
+
+static uint32_t stop_group_of(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->scene->job_count; i++)
+        if (scene_case_has_job(w->c, i) && w->scene->jobs[i].group + 1 == w->scene->stop_group)
+            return w->scene->stop_group;
+    return 0;
 }
 
 static void make_jobs(struct world *w, uint32_t entry)
@@ -81,6 +89,7 @@ static void make_jobs(struct world *w, uint32_t entry)
             make_job(w, entry, i, e->at_us + e->arrivals.rows[i].at_us);
         else
             make_job(w, entry, i, at_us);
+        if ((i + 1) % e->at_once != 0) continue;
         at_us += e->random_gaps ? sim_random_exponential_us(&gaps, e->every_us) : e->every_us;
     }
 }
@@ -90,6 +99,7 @@ bool drive_open(struct world *w)
     uint32_t count = 0;
     for (uint32_t i = 0; i < w->scene->job_count; i++)
         if (scene_case_has_job(w->c, i)) count += w->scene->jobs[i].count;
+    w->stop_group = stop_group_of(w);
     w->jobs = mem_zalloc(count + 1, sizeof *w->jobs);
     w->id_room = count + 1;
     w->id_jobs = mem_zalloc(w->id_room, sizeof *w->id_jobs);

@@ -197,10 +197,10 @@ void feed_settle(struct world *w)
     world_later(w, wake_us, ON_TICK, 0, 0);
 }
 
-/* It may come early: the pool wanted it, then something else made it needless. feed_settle() plans the
- * next. */
+/* A tick that an earlier one has replaced since means nothing. feed_settle() plans the next. */
 void feed_tick(struct world *w)
 {
+    if (w->now_us != w->tick_us) return;
     w->tick_us = NEVER_US;
     if (pool_next_wake_us(w->pool) <= w->now_us) step(w, feed_event(POOL_EVENT_TICK));
 }

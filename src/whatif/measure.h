@@ -20,7 +20,7 @@
     X(BUSY, "busy", "share of the device hours paid that jobs held")                               \
     X(OVERHEAD, "overhead", "orchestration, joins, repairs and checkpoints, of the time running")  \
     X(JITTER, "jitter", "standard deviation of the step time with the same devices, of its mean")  \
-    X(STEP_LOSS, "step_loss", "share of a step spent on exchanges")                                \
+    X(STEP_LOSS, "step_loss", "by how much exchanges lengthen a step, as a share")                 \
     X(WAIT, "wait_h", "hours a job waited to start, mean")                                         \
     X(WAIT_P95, "wait_p95_h", "the same, 95th percentile")                                         \
     X(STOOD, "stood_h", "hours a job stood still after it had started, mean")                      \

@@ -182,7 +182,9 @@ static void close_bill(struct world *w, uint32_t node, bool taken)
                                                 .kind = RECORD_NODE_END,
                                                 .node = node,
                                                 .offer = n->offer,
-                                                .value = taken});
+                                                .value = taken               ? 1
+                                                         : n->notice_us != 0 ? 2
+                                                                             : 0});
     w->metered_usd += w->offers[n->offer].paid - n->paid_before;
     if (o->paid_always) return;
     w->bought_usd += w->offers[n->offer].paid - n->paid_before;

@@ -70,13 +70,6 @@ static void print_classes(const struct crowd *c, FILE *stream)
     }
 }
 
-static uint64_t events_of(const struct crowd *c)
-{
-    uint64_t events = 0;
-    for (uint32_t i = 0; i < c->case_count * c->seed_count; i++) events += c->outcomes[i].events;
-    return events;
-}
-
 void print_table(const struct crowd *c, FILE *stream)
 {
     const struct scene *s = c->scene;
@@ -130,7 +123,6 @@ void print_claims(const struct crowd *c, FILE *stream)
                       claim->b == SCENE_CASES_MAX ? "" : c->cases[claim->b].name, figure, half,
                       least ? "at least" : "at most", bound);
     }
-    (void)events_of;
 }
 
 static void json_text(FILE *stream, const char *text)
@@ -206,5 +198,5 @@ void print_json(const struct crowd *c, FILE *stream)
                       (double)(least ? claim->at_least_ppm : claim->at_most_ppm) / 1e6,
                       crowd_holds(c, claim) ? "true" : "false");
     }
-    (void)fprintf(stream, "]}\n");
+    (void)fprintf(stream, "]");
 }

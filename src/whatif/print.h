@@ -7,6 +7,7 @@
 
 void print_table(const struct crowd *crowd, FILE *stream);
 void print_claims(const struct crowd *crowd, FILE *stream);
+/* One object, without the brace that ends it: more members may follow. */
 void print_json(const struct crowd *crowd, FILE *stream);
 /* A figure with as many decimals as it needs: "13.2", "0.884", "1204". */
 void print_figure(char *ret_text, size_t bytes, double value);

@@ -7,7 +7,7 @@
 
 enum record_kind {
     RECORD_NODE_UP = 1, /* node, offer */
-    RECORD_NODE_END,    /* node; value 1: taken by its provider */
+    RECORD_NODE_END,    /* node; value 1: taken by its provider, 2: let go after a notice */
     RECORD_WORKER,      /* node, job; value: devices */
     RECORD_WORKER_END,  /* node, job */
     RECORD_PRICE,       /* offer; value: micro-dollars an hour */

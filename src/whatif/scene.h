@@ -78,10 +78,12 @@ struct scene_job {
     int64_t spread_ppm;                    /* sigma of a log-normal around it; 0: all the same */
     uint32_t speed_milli[CATALOG_MODELS_MAX]; /* 0: its NCU */
     uint32_t split;
-    bool restarts;            /* the loss of one worker stops all, back to the last checkpoint */
-    int64_t step_ncu_us;      /* one step on one NCU */
-    uint32_t exchanges;       /* of a step, not hidden behind computing */
-    int64_t orchestration_us; /* of a step */
+    int64_t jitter_ppm;  /* standard deviation of what a step takes one device, as a share */
+    bool ignores_notice; /* it does not save when it is told to leave */
+    bool restarts;
+    int64_t step_ncu_us;                  /* one step on one NCU */
+    uint32_t exchanges;                   /* of a step, not hidden behind computing */
+    int64_t orchestration_us;             /* of a step */
     int64_t restart_us, join_us, loss_us; /* a start of the whole; one more worker; one less */
     int64_t checkpoint_every_us, checkpoint_us;
     int64_t deadline_us; /* from submission; 0: none */
@@ -90,7 +92,7 @@ struct scene_job {
      * or the rows of a trace. */
     int64_t at_us, every_us;
     bool random_gaps;
-    uint32_t count;
+    uint32_t count, at_once; /* at_once: so many at each time */
     struct arrivals arrivals;
 };
 

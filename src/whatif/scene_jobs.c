@@ -111,6 +111,8 @@ static void read_steps(struct scene_reader *r, yaml_item *map, const char *path,
     j->restarts = strcmp(loss, "restart") == 0;
     if (!j->restarts && strcmp(loss, "continue") != 0)
         yaml_mistake(yaml_any(map, "on_loss"), "on_loss is restart or continue, not \"%s\"", loss);
+    j->ignores_notice = !yaml_flag(map, "saves_on_notice", true);
+    j->jitter_ppm = get_micros(r, map, path, "jitter", 0, PPM, 0);
     j->step_ncu_us = get_us(r, map, path, "step", 1000, DAY_US, 60 * PPM);
     j->exchanges = (uint32_t)get_integer(r, map, path, "exchanges", 0, 1000000, 0);
     j->orchestration_us = get_us(r, map, path, "orchestration", 0, 3600 * PPM, 0);
@@ -152,6 +154,7 @@ static void read_coming(struct scene_reader *r, yaml_item *map, const char *path
     j->at_us = get_us(r, map, path, "at", 0, YEARS_US, 0);
     j->every_us = get_us(r, map, path, "every", 1000, YEARS_US, 0);
     j->count = (uint32_t)get_integer(r, map, path, "count", 1, SCENE_JOBS_COUNT_MAX, 1);
+    j->at_once = (uint32_t)get_integer(r, map, path, "at_once", 1, SCENE_JOBS_COUNT_MAX, 1);
     j->random_gaps = yaml_flag(map, "random", false);
     if (j->count > 1 && j->every_us == 0 && yaml_has(map, "every") == false && j->random_gaps)
         yaml_mistake(map, "random times need `every`, the mean time between two jobs");

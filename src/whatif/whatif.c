@@ -3,10 +3,18 @@
 #include "base/mem.h"
 #include "whatif/arguments.h"
 #include "whatif/print.h"
+#include "whatif/report.h"
+#include "whatif/sensitivity.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { USAGE = 2, SCENARIO_BYTES_MAX = 1 << 20 };
+enum { USAGE = 2, SENSITIVITY_SEEDS = 8, SCENARIO_BYTES_MAX = 1 << 20 };
+
+struct source {
+    struct sensitivity_source sensitivity;
+    char folder[4096];
+    char *text;
+};
 
 static void folder_of(const char *path, char *ret_folder, size_t bytes)
 {
@@ -17,15 +25,21 @@ static void folder_of(const char *path, char *ret_folder, size_t bytes)
         (void)snprintf(ret_folder, bytes, "%.*s", (int)(slash - path), path);
 }
 
-static bool read_file(const struct arguments *a, struct scene *scene, struct error *ret_error)
+/* The text stays, to be read again with other numbers. */
+static bool read_file(const struct arguments *a, struct source *source, struct scene *scene,
+                      struct error *ret_error)
 {
-    char folder[4096], *text;
-    size_t bytes;
-    if (!io_read_file(a->file, SCENARIO_BYTES_MAX, &text, &bytes, ret_error)) return false;
-    folder_of(a->file, folder, sizeof folder);
-    bool good = scene_read(scene, a->file, folder, text, bytes, a->sets, a->set_count, ret_error);
-    mem_free(text);
-    return good;
+    struct sensitivity_source *s = &source->sensitivity;
+    if (!io_read_file(a->file, SCENARIO_BYTES_MAX, &source->text, &s->bytes, ret_error))
+        return false;
+    folder_of(a->file, source->folder, sizeof source->folder);
+    s->file = a->file;
+    s->folder = source->folder;
+    s->text = source->text;
+    s->sets = a->sets;
+    s->set_count = a->set_count;
+    return scene_read(scene, s->file, s->folder, s->text, s->bytes, s->sets, s->set_count,
+                      ret_error);
 }
 
 static bool find_case(const struct scene *scene, const char *name, struct scene_case *ret_case,
@@ -68,13 +82,38 @@ static bool all_hold(const struct crowd *crowd)
     return good;
 }
 
-static bool run(const struct arguments *a, struct scene *scene, bool *ret_claims,
-                struct error *ret_error)
+static bool print_sensitivity(const struct arguments *a, const struct crowd *crowd,
+                              const struct source *source, struct error *ret_error)
+{
+    struct sensitivity s;
+    if (!a->sensitivity) return true;
+    if (crowd->scene->claim_count == 0 || a->policy_count > 0)
+        return error_set(ret_error, "--sensitivity is about the claims of the file's cases: %s",
+                         a->policy_count > 0 ? "leave out --policy" : "it has none, add claims");
+    struct crowd few =
+        *crowd; /* hundreds of runs: a few seeds of each, unless more were asked for */
+    if (!a->has_seeds && few.seed_count > SENSITIVITY_SEEDS) few.seed_count = SENSITIVITY_SEEDS;
+    few.outcomes = NULL;
+    if (!crowd_run(&few, ret_error)) return false;
+    bool good = sensitivity_run(&few, &source->sensitivity, &s, ret_error);
+    if (good && a->json) {
+        (void)printf(",\"sensitivity\":");
+        sensitivity_json(&few, &s, stdout);
+    } else if (good) {
+        sensitivity_print(&few, &s, stdout);
+    }
+    if (good) sensitivity_free(&s);
+    crowd_free(&few);
+    return good;
+}
+
+static bool run(const struct arguments *a, struct scene *scene, struct source *source,
+                bool *ret_claims, struct error *ret_error)
 {
     struct scene_case cases[SCENE_CASES_MAX];
     struct crowd crowd = {
         .scene = scene, .cases = cases, .threads = a->threads, .progress = scene->name};
-    if (!read_file(a, scene, ret_error)) return false;
+    if (!read_file(a, source, scene, ret_error)) return false;
     if (!choose_cases(scene, a, cases, &crowd.case_count, ret_error)) return false;
     if (a->check && a->policy_count > 0)
         return error_set(ret_error, "--check is about the cases of the file; leave out --policy");
@@ -84,6 +123,10 @@ static bool run(const struct arguments *a, struct scene *scene, bool *ret_claims
     if (good && a->json) print_json(&crowd, stdout);
     if (good && !a->json) print_table(&crowd, stdout);
     *ret_claims = !good || !a->check || all_hold(&crowd);
+    good = good && print_sensitivity(a, &crowd, source, ret_error);
+    if (a->json) (void)printf("}\n");
+    if (good && a->report != NULL) good = report_write(&crowd, a->report, ret_error);
+    if (good && a->report != NULL && !a->json) (void)printf("\nwrote %s/report.html\n", a->report);
     crowd_free(&crowd);
     return good;
 }
@@ -99,9 +142,11 @@ int whatif_main(int argc, char **argv)
         return 0;
     }
     struct scene *scene = scene_new();
-    bool good = scene != NULL ? run(&arguments, scene, &claims, &error)
+    struct source source = {0};
+    bool good = scene != NULL ? run(&arguments, scene, &source, &claims, &error)
                               : error_set(&error, "out of memory for the scenario");
     scene_close(scene);
+    mem_free(source.text);
     if (!good) (void)fprintf(stderr, "shoal sim: %s\n", error.text);
     return good && claims ? 0 : 1;
 }

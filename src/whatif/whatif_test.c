@@ -82,7 +82,7 @@ static void exchanges_and_orchestration_are_a_share_of_the_step(void **state)
             "jobs:\n  - {name: j, devices: 16, work: 160, restart: 0s, exchanges: 40, "
             "orchestration: 50ms}\n",
             "shoal", 1);
-    assert_near(o.values[0][MEASURE_STEP_LOSS], 0.6 / 4.4, 1e-6);
+    assert_near(o.values[0][MEASURE_STEP_LOSS], 0.6 / 3.8, 1e-6);
     assert_near(o.values[0][MEASURE_OVERHEAD], 0.05 / 4.4, 1e-6);
     assert_near(o.values[0][MEASURE_TIME], 10 * 4.4 / 3.75, 1e-3);
 }

@@ -57,30 +57,43 @@ static double draw_normal(struct sim_random *random)
     return (sum - 2) * 1.7320508075688772;
 }
 
-/* Exchanges of one step: their mean, and the variance of their sum. The latency of a network wanders
- * more slowly than a step lasts, so all exchanges of a step are long or short together. */
-static void exchanges_of(struct world *w, const struct live_job *job, const struct scene_net *net,
-                         double *ret_mean_us, double *ret_variance)
+/* A step of so many devices: how long it takes, and how much that wanders. */
+struct pace {
+    double mean_us, variance, exchange_us;
+};
+
+/* All devices wait for the last one. */
+static double slowest_draw(struct sim_random *random, uint32_t devices, double jitter)
 {
-    const struct scene_job *entry = entry_of(w, job);
-    double base_us = (double)net->exchange_us * entry->exchanges;
-    double jitter = (double)net->jitter_ppm / 1e6, sum = 0, squares = 0;
-    if (jitter == 0 || base_us == 0) {
-        *ret_mean_us = base_us;
-        *ret_variance = 0;
-        return;
+    double slowest = 0;
+    for (uint32_t i = 0; i < devices && jitter > 0; i++) {
+        double draw = jitter * draw_normal(random);
+        if (draw > slowest) slowest = draw;
     }
+    return slowest;
+}
+
+/* The latency of a network wanders more slowly than a step lasts, so all exchanges of a step are long or
+ * short together. Sixteen steps are drawn; without jitter there is nothing to draw. */
+static struct pace pace_of(struct world *w, const struct live_job *job, uint32_t devices,
+                           double compute_us, double exchange_us, double net_jitter)
+{
+    double jitter = (double)entry_of(w, job)->jitter_ppm / 1e6, squares = 0;
+    struct pace p = {.mean_us = compute_us + exchange_us, .exchange_us = exchange_us};
+    if (jitter == 0 && (net_jitter == 0 || exchange_us == 0)) return p;
     struct sim_random random =
         sim_random_fork(w->seed * 1000003 + job->version, STREAM_STEPS + (uint64_t)(job - w->jobs));
+    p = (struct pace){0};
     for (int i = 0; i < SAMPLES; i++) {
-        double us = base_us * (1 + jitter * draw_normal(&random));
-        if (us < 0) us = 0;
-        sum += us;
-        squares += us * us;
+        double exchange = exchange_us * (1 + net_jitter * draw_normal(&random));
+        if (exchange < 0) exchange = 0;
+        double us = compute_us * (1 + slowest_draw(&random, devices, jitter)) + exchange;
+        p.mean_us += us / SAMPLES;
+        p.exchange_us += exchange / SAMPLES;
+        squares += us * us / SAMPLES;
     }
-    *ret_mean_us = sum / SAMPLES;
-    *ret_variance = squares / SAMPLES - *ret_mean_us * *ret_mean_us;
-    if (*ret_variance < 0) *ret_variance = 0;
+    p.variance = squares > p.mean_us * p.mean_us ? squares - p.mean_us * p.mean_us : 0;
+    return p;
 }
 
 static bool is_whole(const struct live_job *job)
@@ -92,22 +105,22 @@ static void set_rate(struct world *w, struct live_job *job)
 {
     const struct scene_job *entry = entry_of(w, job);
     struct fleet f = fleet_of(w, job);
-    double step = (double)entry->step_ncu_us, exchange_us = 0, variance = 0;
-    bool even =
-        entry->split == SPLIT_EVEN || drive_is_fixed(w); /* as plain data parallel programs */
+    const struct scene_net *net = f.one_region ? &w->scene->near : &w->scene->far;
+    bool even = entry->split == SPLIT_EVEN || drive_is_fixed(w); /* plain data parallel programs */
+    double step = (double)entry->step_ncu_us;
     double compute_us = even ? step / (f.slowest * f.devices) : step / f.speed;
-    if (f.workers > 1)
-        exchanges_of(w, job, f.one_region ? &w->scene->near : &w->scene->far, &exchange_us,
-                     &variance);
+    double exchange_us = f.workers > 1 ? (double)net->exchange_us * entry->exchanges : 0;
+    struct pace p =
+        pace_of(w, job, f.devices, compute_us, exchange_us, (double)net->jitter_ppm / 1e6);
     double orchestration_us = (double)entry->orchestration_us;
-    double step_us = compute_us + exchange_us + orchestration_us;
+    double step_us = p.mean_us + orchestration_us;
     double every = (double)entry->checkpoint_every_us;
     double moving = every / (every + (double)entry->checkpoint_us); /* the rest it saves */
     job->speed = step / step_us * moving;
     job->ideal = f.nominal;
     job->productive = job->speed / f.nominal;
-    job->step_cv2 = variance / (step_us * step_us);
-    job->step_exchange = exchange_us / step_us;
+    job->step_cv2 = p.variance / (step_us * step_us);
+    job->step_exchange = p.exchange_us / (step_us - p.exchange_us);
     job->step_overhead = orchestration_us / step_us * moving + (1 - moving);
 }
 
@@ -235,8 +248,9 @@ void work_left(struct world *w, uint32_t index, bool abrupt)
     struct live_job *job = &w->jobs[index];
     if (job->stage != JOB_RUNS) return;
     bool restarts = drive_restarts(w, job);
-    if (abrupt && (restarts || job->workers == 0)) lose_work(job);
-    if (!abrupt && (restarts || job->workers == 0)) {
+    bool lost = abrupt || entry_of(w, job)->ignores_notice;
+    if (lost && (restarts || job->workers == 0)) lose_work(job);
+    if (!lost && (restarts || job->workers == 0)) {
         job->saved = job->done;
         job->since_saved_us = 0;
         job->since_saved_productive = 0;

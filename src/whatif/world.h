@@ -117,8 +117,9 @@ struct world {
     uint32_t bases[SCENE_JOBS_MAX]; /* first job of an entry */
     uint64_t preemptions, begun;
     double bought_usd, bought_device_us;
-    double metered_usd; /* of all nodes while they were up: what the pool's ledger says, too */
-    bool failed;        /* out of memory */
+    double metered_usd;  /* of all nodes while they were up: what the pool's ledger says, too */
+    uint32_t stop_group; /* + 1: the group whose last job ends the world; 0: all */
+    bool failed;         /* out of memory */
     struct recorder *recorder;
 };
 

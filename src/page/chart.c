@@ -1,10 +1,10 @@
-#include "demo/chart.h"
-#include "cli/format.h"
+#include "page/chart.h"
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { TICK_PIXELS_X = 90, TICK_PIXELS_Y = 30, TICKS_MAX = 100 };
+enum { TICK_PIXELS_X = 90, TICK_PIXELS_Y = 30, TICKS_MAX = 100, TICK_BYTES = 64 };
 
 struct chart chart_of(struct text *out, double width, double height, struct chart_range x,
                       struct chart_range y)
@@ -72,7 +72,9 @@ double chart_tick_step(double range, double count)
 /* Time steps that people count in. */
 static double time_step(double range, double count)
 {
-    static const double steps[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600};
+    static const double steps[] = {1,     2,     5,     10,     15,     30,     60,
+                                   120,   300,   600,   1800,   3600,   7200,   10800,
+                                   21600, 43200, 86400, 172800, 604800, 1209600};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
         if (range / steps[i] <= count) return steps[i];
     return chart_tick_step(range, count);
@@ -80,12 +82,23 @@ static double time_step(double range, double count)
 
 static void add_number(struct text *out, const char *format, double value)
 {
-    char text[FORMAT_BYTES];
+    char text[TICK_BYTES];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the formats are literals of the report */
     (void)snprintf(text, sizeof text, format, value);
 #pragma GCC diagnostic pop
     text_add_html(out, text);
+}
+
+/* "3:20" of minutes, "14h" of hours, "day 3" of days. */
+static void add_time(struct text *out, int64_t seconds, double step)
+{
+    if (step < 3600)
+        text_add(out, "%d:%02d", (int)(seconds / 60), (int)(seconds % 60));
+    else if (step < 86400)
+        text_add(out, "%dh", (int)(seconds / 3600));
+    else
+        text_add(out, "day %d", (int)(seconds / 86400));
 }
 
 void chart_axes(const struct chart *chart, const char *y_format)
@@ -106,11 +119,11 @@ void chart_axes(const struct chart *chart, const char *y_format)
         time_step(chart->x.high - chart->x.low, (chart->right - chart->left) / TICK_PIXELS_X);
     first = ceil(chart->x.low / x_step - 1e-9);
     for (int i = 0; i < TICKS_MAX && (first + i) * x_step <= chart->x.high; i++) {
-        int seconds = (int)lround((first + i) * x_step);
-        text_add(out,
-                 "<text class=\"tick\" text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%d:%02d"
-                 "</text>\n",
-                 x_of(chart, seconds), chart->bottom + 16, seconds / 60, seconds % 60);
+        int64_t seconds = llround((first + i) * x_step);
+        text_add(out, "<text class=\"tick\" text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">",
+                 x_of(chart, (double)seconds), chart->bottom + 16);
+        add_time(out, seconds, x_step);
+        text_add(out, "</text>\n");
     }
     text_add(out, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>\n", chart->left, chart->bottom,
              chart->right);

@@ -11,10 +11,10 @@
  *            page, so that the same SVG serves light and dark. Values outside the ranges are drawn
  *            at the edge.
  */
-#ifndef SHOAL_DEMO_CHART_H
-#define SHOAL_DEMO_CHART_H
+#ifndef SHOAL_PAGE_CHART_H
+#define SHOAL_PAGE_CHART_H
 
-#include "cli/text.h"
+#include "base/text.h"
 #include <stddef.h>
 
 struct chart_range {

@@ -1,6 +1,6 @@
-#include "demo/report_style.h"
+#include "page/style.h"
 
-const char report_style_page[] =
+const char style_page[] =
     ":root{color-scheme:light dark;--paper:#f6f7f9;--card:#fff;--ink:#14181f;--soft:#5b6574;"
     "--line:#e3e7ec;--accent:#2456d6;--loss:#d92d3a;--drain:#c77700;--buy:#12855a;--calm:#8a94a3;"
     "--m0:#2f5fe0;--m1:#7a4fd0;--m2:#0e9a8d;--m3:#e39a1b;--m4:#c2528b;--m5:#6b7a8f;"
@@ -50,7 +50,7 @@ const char report_style_page[] =
     "@media(max-width:640px){section{overflow-x:auto}section>svg{min-width:640px}}"
     "@media print{section,.tile{break-inside:avoid}}\n";
 
-const char report_style_charts[] =
+const char style_charts[] =
     ".grid{stroke:var(--line);fill:none}.axis{stroke:var(--calm);fill:none}"
     ".tick{fill:var(--soft);font-size:11px;font-family:inherit}"
     ".line{fill:none;stroke:currentColor;stroke-width:2.2;stroke-linejoin:round}"

@@ -7,8 +7,8 @@
  *
  * Invariant  bytes is NULL (nothing added yet) or ends in a 0 byte at bytes[count].
  */
-#ifndef SHOAL_CLI_TEXT_H
-#define SHOAL_CLI_TEXT_H
+#ifndef SHOAL_BASE_TEXT_H
+#define SHOAL_BASE_TEXT_H
 
 #include "base/error.h"
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { USAGE = 2, SENSITIVITY_SEEDS = 8, SCENARIO_BYTES_MAX = 1 << 20 };
+enum { USAGE = 2, SENSITIVITY_SEEDS = 16, SCENARIO_BYTES_MAX = 1 << 20 };
 
 struct source {
     struct sensitivity_source sensitivity;

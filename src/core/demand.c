@@ -47,13 +47,22 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
     return demand;
 }
 
+/* What one device of the model counts in quotas, of the part that the demand takes of it. */
+int64_t demand_quota_milli(const pool *p, const struct demand *demand, uint32_t model)
+{
+    uint32_t milli = demand->terms == NULL || demand->terms->mig_profile == 0
+                         ? demand->part_milli
+                         : part_milli_on(p, demand->terms, model);
+    return quota_ncu_milli(p, model) * milli / 1000;
+}
+
 /* Devices that the quota lets a job have at most, were they all of the model that counts least. */
 static uint32_t devices_within(const pool *p, const struct demand *demand)
 {
     int64_t least[QUOTA_KINDS] = {0}, sum = 0;
     for (uint64_t rest = demand->compat_mask; rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest);
-        int64_t each = quota_ncu_milli(p, model);
+        int64_t each = demand_quota_milli(p, demand, model);
         int64_t *kind = &least[p->quota_kind[model]];
         if (each == 0 || demand->quota_left_milli[p->quota_kind[model]] == INT64_MAX)
             return UINT32_MAX;
@@ -77,6 +86,21 @@ static void limit_place(const pool *p, struct demand *demand, uint32_t job)
     demand->node_devices_min = 1;
 }
 
+void demand_within(const pool *p, struct demand *demand, const struct allowance *left)
+{
+    for (uint32_t kind = 0; kind < QUOTA_KINDS && !(demand->lifted & OBSTACLE_QUOTA); kind++)
+        demand->quota_left_milli[kind] = left->ncu_milli[kind];
+    if (!(demand->lifted & OBSTACLE_WORKERS)) demand->workers_left = left->workers;
+    uint32_t devices = devices_within(p, demand);
+    if (devices < demand->devices_left) {
+        demand->devices_left = devices;
+        demand->quota_short = 1;
+    }
+    if (demand->lifted & OBSTACLE_DOLLARS) return;
+    if (left->usd_micros_per_hour < demand->budget_left_usd_micros)
+        demand->budget_left_usd_micros = left->usd_micros_per_hour;
+}
+
 void demand_limit(const pool *p, struct demand *demand, uint32_t job)
 {
     if (near_is_set(&demand->near)) limit_place(p, demand, job);
@@ -94,17 +118,7 @@ void demand_limit(const pool *p, struct demand *demand, uint32_t job)
         demand->device_usd_micros_max = buying_device_max(p, &p->shapes[p->jobs[job].shape]);
     if (!p->accounts_defined) return;
     struct allowance left = quota_allowance(p, job);
-    for (uint32_t kind = 0; kind < QUOTA_KINDS && !(demand->lifted & OBSTACLE_QUOTA); kind++)
-        demand->quota_left_milli[kind] = left.ncu_milli[kind];
-    if (!(demand->lifted & OBSTACLE_WORKERS)) demand->workers_left = left.workers;
-    uint32_t devices = devices_within(p, demand);
-    if (devices < demand->devices_left) {
-        demand->devices_left = devices;
-        demand->quota_short = 1;
-    }
-    if (demand->lifted & OBSTACLE_DOLLARS) return;
-    if (left.usd_micros_per_hour < demand->budget_left_usd_micros)
-        demand->budget_left_usd_micros = left.usd_micros_per_hour;
+    demand_within(p, demand, &left);
 }
 
 bool demand_free_of_gates(const pool *p, struct demand *demand)

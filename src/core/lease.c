@@ -221,6 +221,7 @@ void lease_end(pool *p, uint32_t slot, struct pool_output *out)
     bool was_listed = n->idle_listed;
     node_list_idle(p, node);
     if (was_listed && n->idle_listed) offer_improve(p, n->offer); /* more than before */
+    if (n->leases.count == 0) plan_room_made(p); /* a lease less, and it may go (plan_room.c) */
     node_retime(p, node);
 }
 

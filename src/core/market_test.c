@@ -20,19 +20,19 @@ static void open_with(struct bench *b, const struct test_offer *offers, uint32_t
 static void tell(struct bench *b, struct test_offer offer, int64_t price, uint32_t stock,
                  uint32_t hazard_ppm)
 {
-    bench_step(b, (struct pool_event){
-                      .kind = POOL_EVENT_OFFER_CHANGED,
-                      .u.offer_changed = {.offer_id = offer.id,
-                                          .usd_micros_per_hour = price,
-                                          .on_demand_usd_micros_per_hour = offer.on_demand,
-                                          .provider = 1,
-                                          .region = offer.region,
-                                          .zone = 1,
-                                          .model = offer.model,
-                                          .capacity = offer.capacity,
-                                          .device_count = offer.devices,
-                                          .stock_count = stock,
-                                          .hazard_ppm = hazard_ppm}});
+    bench_step(
+        b, (struct pool_event){.kind = POOL_EVENT_OFFER_CHANGED,
+                               .u.offer_changed = {.offer_id = offer.id,
+                                                   .usd_micros_per_hour = price,
+                                                   .on_demand_usd_micros_per_hour = offer.on_demand,
+                                                   .provider = 1,
+                                                   .region = offer.region,
+                                                   .zone = 1,
+                                                   .model = offer.model,
+                                                   .capacity = offer.capacity,
+                                                   .device_count = offer.devices,
+                                                   .stock_count = stock,
+                                                   .hazard_ppm = hazard_ppm}});
 }
 
 static uint32_t held_at(const struct bench *b, uint64_t offer_id)
@@ -40,8 +40,8 @@ static uint32_t held_at(const struct bench *b, uint64_t offer_id)
     struct node_view node;
     uint32_t count = 0;
     for (uint32_t i = 0; i < pool_nodes_end(b->p); i++)
-        count += pool_node_at(b->p, i, &node) && node.offer_id == offer_id &&
-                 node.state <= NODE_READY;
+        count +=
+            pool_node_at(b->p, i, &node) && node.offer_id == offer_id && node.state <= NODE_READY;
     return count;
 }
 
@@ -105,7 +105,7 @@ static void a_price_that_wavers_costs_few_commands(void **state)
     }
     uint32_t after = b.said[DECISION_BUY][REASON_FALLBACK] + b.said[DECISION_BUY][REASON_CHEAPEST];
     assert_int_equal(held_at(&b, many.id) + held_at(&b, on_demand.id), 4);
-    assert_true(after - before >= 4); /* it moved once */
+    assert_true(after - before >= 4);     /* it moved once */
     assert_true(after - before <= 6 * 4); /* at most once an hour for each node */
     bench_close(&b);
 }
@@ -162,8 +162,8 @@ static void an_offer_that_refused_is_asked_for_one_node_first(void **state)
     struct test_offer wide = cheap;
     wide.stock = 20;
     open_with(&b, (struct test_offer[]){wide, on_demand}, 2);
-    bench_submit(&b, (struct test_job){
-                         .id = 1, .min = 1, .max = 12, .capacity_mask = 1 << CAPACITY_SPOT});
+    bench_submit(
+        &b, (struct test_job){.id = 1, .min = 1, .max = 12, .capacity_mask = 1 << CAPACITY_SPOT});
     uint64_t keys[16] = {0};
     uint32_t count = orders(&b);
     assert_int_equal(count, 12);

@@ -142,7 +142,7 @@ enum decision_kind {
                     "work is lost")                                                                \
     X(PREEMPTED_FOR, "job #a comes first and takes its #b devices; ~c NCU-seconds of work are "    \
                      "lost, it waits with its age")                                                \
-    X(SHRUNK_FOR, "job #a comes first and takes #b of its devices; it goes on with the rest")    \
+    X(SHRUNK_FOR, "job #a comes first and takes #b of its devices; it goes on with the rest")      \
     X(MOVED_FOR, "#b devices move to another node, so that job #a finds its devices together")     \
     X(WAIT_PREEMPTED, "waits: #a devices are being freed for it, workers get @b s to hand over")   \
     X(RESERVED, "waits: #a devices are reserved for it; the last of them is expected free in @b "  \
@@ -226,12 +226,13 @@ enum decision_kind {
                   "there")                                                                         \
     X(WAIT_DATA,                                                                                   \
       "waits: bringing its data to where devices are to be had costs $a, and $b of its "           \
-      "budget and of its accounts are left")                                                        \
+      "budget and of its accounts are left")                                                       \
     X(WAIT_MAX_PRICE, "waits: what fits and is in stock costs $a/h a device, the max_price of "    \
                       "its class or pool is $b/h; starts when the price falls or max_price is "    \
                       "raised")                                                                    \
     X(ABOVE_QUOTA, "needs ~a NCU at least, and its ^c can never hold more than ~b, its quota and " \
-                   "what it may borrow; ask for fewer devices or raise the quota")
+                   "what it may borrow; ask for fewer devices or raise the quota")                 \
+    X(ROOM_WANTED, "idle, and the pool is at its limit of nodes: job #a needs its place")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

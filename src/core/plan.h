@@ -13,6 +13,7 @@
  *            plan_replace.c nodes of workers that hold their job up for long
  *            plan_release.c gangs given up, guaranteed capacity given back for spot
  *            plan_preempt.c devices taken from lower classes; plan_evict.c carries it out
+ *            plan_room.c   idle nodes of the pool's own go where its limit of nodes binds
  *            plan_reserve.c devices collected for a gang that waits, with backfill
  *            plan_match.c  which waiting job takes which type of device, by rates
  */
@@ -89,6 +90,11 @@ bool plan_say_waits(pool *p, uint32_t job, const struct demand *demand, const st
                     struct pool_output *out);
 /* Its class starts at once or not at all: true, and refused, if a cost gate alone keeps it from it. */
 bool plan_refuse_gated(pool *p, uint32_t job, struct pool_output *out);
+
+/* plan_room.c */
+/* The limit of nodes alone keeps a job from `missing` devices: idle nodes of the pool's own go. */
+void plan_make_room(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
+                    uint32_t missing, struct pool_output *out);
 
 /* plan_claim.c */
 void plan_claim(pool *p, uint32_t job);      /* short of its gang for want of stock */

@@ -163,8 +163,8 @@ static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
     supply_pass_gates(s, &s->p->offers[pick.offer], pick.usd_micros_per_hour * pick.node_count);
     int64_t *quota = &s->left.quota_left_milli[s->p->quota_kind[s->p->offers[pick.offer].model]];
     if (*quota != INT64_MAX)
-        *quota -= quota_ncu_milli(s->p, s->p->offers[pick.offer].model) * pick.device_count *
-                  pick.node_count;
+        *quota -= demand_quota_milli(s->p, &s->left, s->p->offers[pick.offer].model) *
+                  pick.device_count * pick.node_count;
     uint32_t spread = s->left.near.spread;
     if (spread == TOPOLOGY_ZONE || spread == TOPOLOGY_RACK)
         s->apart[s->apart_count++] = supply_apart_place(&s->p->offers[pick.offer], spread);

@@ -131,7 +131,11 @@ struct mix {
     struct mix_line lines[SUPPLY_LINES_MAX];
 };
 
-/* What the limits of its account, its class and its gates leave of it. */
+/* What one device of the model counts in quotas, of the part that the demand takes of it. */
+int64_t demand_quota_milli(const pool *p, const struct demand *demand, uint32_t model);
+struct allowance;
+/* What is left for its account; and what that, its class and its gates leave of it. */
+void demand_within(const pool *p, struct demand *demand, const struct allowance *left);
 void demand_limit(const pool *p, struct demand *demand, uint32_t job);
 /* Devices that others hold are taken only where no gate has a say: with one, of owned and reserved
  * capacity. False: nothing is left of the demand then. */

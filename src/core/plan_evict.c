@@ -167,17 +167,18 @@ void plan_preempt(pool *p, uint32_t job, const struct demand *demand, const stru
     uint64_t moves = 0, loss = 0;
     for (uint32_t i = 0; i < plan->victim_count; i++) {
         moves += plan->victims[i].target != SLOT_NONE;
-        loss = loss > UINT64_MAX - plan->victims[i].loss ? UINT64_MAX : loss + plan->victims[i].loss;
+        loss =
+            loss > UINT64_MAX - plan->victims[i].loss ? UINT64_MAX : loss + plan->victims[i].loss;
     }
     if (plan->victim_count > 0) /* else they come free by themselves */
-        act_decision(p, out,
-                     (struct pool_decision){
-                         .kind = DECISION_PREEMPT,
-                         .reason = moves > 0 ? REASON_CONSOLIDATES : REASON_PREEMPTS,
-                         .job_id = p->jobs[job].job_id,
-                         .a = plan->need,
-                         .b = plan->victim_count,
-                         .c = (int64_t)(loss > INT64_MAX ? INT64_MAX : loss)});
+        act_decision(
+            p, out,
+            (struct pool_decision){.kind = DECISION_PREEMPT,
+                                   .reason = moves > 0 ? REASON_CONSOLIDATES : REASON_PREEMPTS,
+                                   .job_id = p->jobs[job].job_id,
+                                   .a = plan->need,
+                                   .b = plan->victim_count,
+                                   .c = (int64_t)(loss > INT64_MAX ? INT64_MAX : loss)});
     promise_freed(p, job, demand, plan); /* first: whoever leaves still holds what is promised */
     for (uint32_t i = 0; i < plan->victim_count; i++) {
         const struct victim *v = &plan->victims[i];

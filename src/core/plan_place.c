@@ -165,14 +165,12 @@ static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, i
     uint32_t node = node_order(p, pick->offer, job);
     uint32_t lease = lease_make(p, job, node, pick->device_count, pick->paid_milli);
     p->leases[lease].fallback = fallback;
-    struct pool_decision decision = {.reason = fallback ? REASON_FALLBACK
-                                                        : ranking_reason(p, pick->offer),
-                                     .a = o->usd_micros_per_hour,
-                                     .b = budget_left == INT64_MAX ? 0 : budget_left,
-                                     .c = (int64_t)p->models[o->model].ncu_milli *
-                                          part_of_lease(&p->leases[lease]) / 1000};
-    if (decision.reason == REASON_RANKED)
-        decision.b = risk_weighed(o, o->usd_micros_per_hour);
+    struct pool_decision decision = {
+        .reason = fallback ? REASON_FALLBACK : ranking_reason(p, pick->offer),
+        .a = o->usd_micros_per_hour,
+        .b = budget_left == INT64_MAX ? 0 : budget_left,
+        .c = (int64_t)p->models[o->model].ncu_milli * part_of_lease(&p->leases[lease]) / 1000};
+    if (decision.reason == REASON_RANKED) decision.b = risk_weighed(o, o->usd_micros_per_hour);
     if (p->jobs[job].deadline_us != 0 && p->jobs[job].choice != DEADLINE_ANY)
         decision = deadline_purchase(p, job, pick->offer);
     decision.kind = DECISION_BUY;

@@ -43,7 +43,7 @@ struct victim {
     uint32_t job, lease;   /* lease SLOT_NONE: the whole job */
     uint32_t device_count; /* that the demand could take */
     uint32_t target;       /* node it moves to; SLOT_NONE: it leaves */
-    uint64_t loss; /* milli-NCU-seconds */
+    uint64_t loss;         /* milli-NCU-seconds */
     uint64_t cost; /* by which they are chosen: above the loss, what its account has not borrowed */
 };
 

@@ -143,7 +143,7 @@ static struct numbers quota_needed(const struct lack *l)
     struct numbers numbers = {.a = INT64_MAX};
     for (uint64_t rest = l->s->compat_mask; rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest);
-        int64_t needed = quota_ncu_milli(l->p, model) * missing_of(l);
+        int64_t needed = demand_quota_milli(l->p, &l->asked, model) * missing_of(l);
         if (needed >= numbers.a) continue;
         numbers.a = needed;
         numbers.b = quota_available(l->p, l->p->jobs[l->job].account, l->p->quota_kind[model]);
@@ -306,6 +306,15 @@ static struct numbers numbers_of(const struct lack *l, enum obstacle obstacle, u
     return (struct numbers){0};
 }
 
+static void make_room(pool *p, const struct lack *l, struct pool_output *out)
+{
+    struct demand demand;
+    struct mix mix;
+    if (missing_of(l) == 0 || !would_get(l, OBSTACLE_LIMIT, &demand, &mix)) return;
+    if (mix.device_count >= missing_of(l))
+        plan_make_room(p, l->job, &demand, &mix, missing_of(l), out);
+}
+
 static enum obstacle say(pool *p, struct lack l, struct pool_output *out)
 {
     uint32_t job = l.job;
@@ -334,6 +343,7 @@ static enum obstacle say(pool *p, struct lack l, struct pool_output *out)
         say_gate(p, &l, out);
         return job_is_live(&p->jobs[job]) ? obstacle : OBSTACLE_NONE;
     }
+    if (obstacle == OBSTACLE_LIMIT) make_room(p, &l, out);
     uint32_t reason;
     struct numbers numbers = numbers_of(&l, obstacle, &reason);
     plan_claim_drop(p, job); /* more stock would not help it */

@@ -17,7 +17,8 @@ struct search {
     uint32_t region_index, need; /* need: devices beyond what supply gives */
     uint32_t bears;              /* devices for which quota must be left: with those from supply */
     uint64_t ncu_left;           /* milli-NCU that its class may still recall */
-    bool reclaims; /* what others have borrowed of its account's quota, whatever their class is due */
+    bool
+        reclaims; /* what others have borrowed of its account's quota, whatever their class is due */
 };
 
 bool search_is_place(const struct search *s, uint32_t node);

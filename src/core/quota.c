@@ -406,8 +406,12 @@ void quota_give(pool *p, uint32_t lease)
 
 struct allowance quota_allowance(const pool *p, uint32_t job)
 {
-    uint32_t account = p->jobs[job].account;
-    int64_t run_us = quota_run_left_us(p, job);
+    return quota_allowance_of(p, p->jobs[job].account, quota_run_left_us(p, job));
+}
+
+struct allowance quota_allowance_of(const pool *p, uint32_t account, int64_t run_us)
+{
+    if (run_us <= 0) run_us = RUN_US_UNKNOWN;
     struct allowance left = {.usd_micros_per_hour = INT64_MAX, .workers = UINT32_MAX};
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
         left.ncu_milli[kind] = quota_available(p, account, kind);

@@ -62,6 +62,8 @@ void quota_give(pool *p, uint32_t lease); /* it does not any more */
 
 /* `job` may be one that is not placed yet. */
 struct allowance quota_allowance(const pool *p, uint32_t job);
+/* Of a job that is only asked about; run_us 0: not declared. */
+struct allowance quota_allowance_of(const pool *p, uint32_t account, int64_t run_us);
 /* A lease has cost `usd_micros` more: out of what was set aside for it first. */
 void quota_spend(pool *p, uint32_t lease, int64_t usd_micros);
 /* It has used up what was set aside, and its account's dollars of the day or month are gone. */

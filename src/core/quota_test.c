@@ -1,6 +1,7 @@
 /* Accounts: the algebra of quotas against its definition, shares, limits, and the stories D3, D4. */
 #include "core/job.h"
 #include "core/quota.h"
+#include "core/quote.h"
 #include "core/share.h"
 #include "core/testing.h"
 
@@ -274,6 +275,106 @@ static void dollars_and_workers_of_a_tenant_bind(void **state)
     bench_close(&b);
 }
 
+static struct pool_event share_of_t4(uint64_t id)
+{
+    return (struct pool_event){.kind = POOL_EVENT_JOB_SUBMITTED,
+                               .u.job_submitted = {.job_id = id,
+                                                   .capability_mask = 8,
+                                                   .devices_min = 1,
+                                                   .devices_max = 1,
+                                                   .tenant = 1,
+                                                   .job_class = JOB_CLASS_P2,
+                                                   .kind = JOB_KIND_BATCH,
+                                                   .terms_id = 4}};
+}
+
+/* A quota of one T4: two and a half jobs of 0.4 of it. */
+static void a_share_counts_as_much_as_it_is(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct job_view view;
+    static const struct pool_limits limits = {.nodes_max = 8,
+                                              .jobs_max = 8,
+                                              .offers_max = 4,
+                                              .models_max = 3,
+                                              .pools_max = 1,
+                                              .terms_max = 2,
+                                              .leases_max = 16};
+    bench_open(&b, &limits);
+    bench_model(&b, T4, T4_NCU, 16, 8);
+    bench_offer(&b,
+                (struct test_offer){
+                    .id = 1, .region = 1, .capacity = CAPACITY_OWNED, .devices = 1, .stock = 4});
+    bench_step(&b, account_event(0, 0, T4_NCU));
+    bench_step(&b, account_event(1, 0, T4_NCU));
+    bench_terms(&b, 4, (struct job_terms){.device_milli = 400});
+    for (uint64_t id = 1; id <= 3; id++) {
+        bench_step(&b, share_of_t4(id));
+        while (pool_next_wake_us(b.p) <= b.now_us) bench_tick(&b);
+        bench_raise(&b);
+    }
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
+    assert_true(pool_job_find(b.p, 3, &view));
+    assert_int_equal(view.state, JOB_QUEUED);
+    assert_int_equal(view.last_reason, REASON_WAIT_QUOTA);
+    assert_true(view.last_a == T4_NCU * 4 / 10 && view.last_b == T4_NCU * 2 / 10);
+    bench_close(&b);
+}
+
+static struct quote quote_of(const struct bench *b, uint32_t tenant, uint32_t min)
+{
+    struct quote quote;
+    const struct pool_event submitted = {.kind = POOL_EVENT_JOB_SUBMITTED,
+                                         .u.job_submitted = {.job_id = 99,
+                                                             .capability_mask = 2,
+                                                             .devices_min = min,
+                                                             .devices_max = min,
+                                                             .tenant = tenant,
+                                                             .job_class = JOB_CLASS_P2,
+                                                             .kind = JOB_KIND_ELASTIC}};
+    pool_quote(b->p, &(struct quote_ask){.submitted = &submitted}, &quote);
+    return quote;
+}
+
+/* What a plan says is what a submission would meet. */
+static void a_plan_knows_the_limits_of_its_account(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b);
+    bench_step(&b, account_event(0, 0, 100 * A100_NCU));
+    bench_step(&b, account_event(1, 0, 100 * A100_NCU));
+    struct pool_event event = account_event(2, 0, 0);
+    event.u.account_defined.borrow_milli[0] = 2 * A100_NCU;
+    bench_step(&b, event);
+    event = account_event(3, 0, -1);
+    event.u.account_defined.usd_micros_per_hour_max = 7 * USD; /* three A100 at $2 */
+    event.u.account_defined.workers_max = 9;
+    bench_step(&b, event);
+    event = account_event(4, 0, -1);
+    event.u.account_defined.workers_max = 2;
+    bench_step(&b, event);
+    event = account_event(5, 0, -1);
+    event.u.account_defined.jobs_max = 1;
+    bench_step(&b, event);
+    assert_int_equal(quote_of(&b, 1, 4).options[0].reason, REASON_FITS);
+    struct quote quote = quote_of(&b, 2, 4);
+    assert_int_equal(quote.options[0].reason, REASON_WAIT_QUOTA);
+    assert_true(quote.options[0].a == 4 * A100_NCU && quote.options[0].b == 2 * A100_NCU);
+    assert_int_equal(quote_of(&b, 2, 2).options[0].reason, REASON_FITS);
+    quote = quote_of(&b, 3, 4);
+    assert_int_equal(quote.options[0].reason, REASON_WAIT_ACCOUNT_BUDGET);
+    assert_true(quote.options[0].a == 2 * USD && quote.options[0].b == 7 * USD);
+    assert_int_equal(quote_of(&b, 3, 3).options[0].reason, REASON_FITS);
+    assert_int_equal(quote_of(&b, 4, 4).options[0].reason, REASON_WAIT_WORKERS);
+    assert_int_equal(quote_of(&b, 5, 1).verdict, REASON_FITS);
+    submit(&b, 1, 5, 0, 2, 1, 1);
+    assert_int_equal(quote_of(&b, 5, 1).verdict, REASON_ACCOUNT_JOBS);
+    bench_close(&b);
+}
+
 /* D15: $100 a day, $96 spent; an hour on demand would be $6, on spot $3.5. */
 static void a_day_has_its_dollars(void **state)
 {
@@ -491,6 +592,8 @@ int main(void)
                                        cmocka_unit_test(doors_close_with_a_number_and_a_time),
                                        cmocka_unit_test(dollars_and_workers_of_a_tenant_bind),
                                        cmocka_unit_test(a_day_has_its_dollars),
+                                       cmocka_unit_test(a_share_counts_as_much_as_it_is),
+                                       cmocka_unit_test(a_plan_knows_the_limits_of_its_account),
                                        cmocka_unit_test(available_is_what_the_definition_says),
                                        cmocka_unit_test(averages_forget_by_half)};
     return cmocka_run_group_tests(tests, NULL, NULL);

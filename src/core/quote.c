@@ -3,6 +3,7 @@
 #include "core/data.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
+#include "core/quota.h"
 #include "core/rate.h"
 
 struct asking {
@@ -11,6 +12,8 @@ struct asking {
     const struct job_terms *terms;
     const struct rate *rates; /* NULL: NCU count */
     const struct quote_ask *ask;
+    struct allowance left; /* of its account */
+    bool limited;          /* somebody has limits */
     struct quote *quote;
 };
 
@@ -56,6 +59,38 @@ static bool place_is_in_the_way(const struct asking *a, const struct mix *mix)
     return loose.device_count >= a->shape.devices_min;
 }
 
+/* Its account has not enough left: quota, dollars or workers. */
+static bool fill_limit(const struct asking *a, const struct mix *mix, struct quote_option *option)
+{
+    const struct shape *s = &a->shape;
+    struct demand demand = demand_of(s, a->terms, s->devices_max, /* committed */ 0);
+    demand_within(a->p, &demand, &a->left);
+    if ((mix->met & OBSTACLE_QUOTA) != 0 || demand.devices_left < s->devices_min) {
+        option->reason = REASON_WAIT_QUOTA;
+        option->a = INT64_MAX;
+        for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
+            uint32_t model = (uint32_t)__builtin_ctzll(rest);
+            int64_t needed = demand_quota_milli(a->p, &demand, model) * s->devices_min;
+            if (needed >= option->a) continue;
+            option->a = needed;
+            option->b = a->left.ncu_milli[a->p->quota_kind[model]];
+        }
+        return true;
+    }
+    if (mix->too_dear_usd_micros != 0 &&
+        (s->budget_usd_micros_per_hour == 0 ||
+         a->left.usd_micros_per_hour < s->budget_usd_micros_per_hour)) {
+        option->reason = REASON_WAIT_ACCOUNT_BUDGET;
+        option->a = mix->too_dear_usd_micros;
+        option->b = a->left.usd_micros_per_hour;
+        return true;
+    }
+    if ((mix->met & OBSTACLE_WORKERS) == 0 || a->left.workers >= s->devices_min) return false;
+    option->reason = REASON_WAIT_WORKERS;
+    option->b = a->left.workers;
+    return true;
+}
+
 static void fill_reason(const struct asking *a, const struct mix *mix, struct quote_option *option)
 {
     const struct shape *s = &a->shape;
@@ -63,6 +98,7 @@ static void fill_reason(const struct asking *a, const struct mix *mix, struct qu
     option->a = s->devices_min;
     option->b = mix->device_count;
     if (mix->device_count >= s->devices_min) return;
+    if (a->limited && fill_limit(a, mix, option)) return;
     if (mix->too_dear_usd_micros != 0) {
         option->reason = REASON_WAIT_BUDGET;
         option->a = mix->too_dear_usd_micros;
@@ -148,6 +184,7 @@ static void offer_strategy(struct asking *a, uint32_t region_index, uint32_t str
     demand.rates = a->rates;
     demand.capacity_mask = capacity_mask;
     demand.compat_mask = compat_mask;
+    if (a->limited) demand_within(a->p, &demand, &a->left);
     supply_best(a->p, &demand, region_index, a->shape.devices_min, &mix);
     if (mix.device_count == 0 && strategy != QUOTE_CHEAPEST_MIX) return;
     struct quote_option option = make_option(a, &mix, strategy);
@@ -166,6 +203,7 @@ static void offer_single_model(struct asking *a, uint32_t region_index)
         struct mix mix;
         demand.rates = a->rates;
         demand.compat_mask = rest & ~(rest - 1);
+        if (a->limited) demand_within(a->p, &demand, &a->left);
         supply_best(a->p, &demand, region_index, s->devices_min, &mix);
         bool fits = mix.device_count >= s->devices_min;
         bool best_fits = best != 0 && best_mix.device_count >= s->devices_min;
@@ -201,6 +239,23 @@ static const struct rate *rates_of(const pool *p, const struct quote_ask *ask,
     return row;
 }
 
+/* As its account would be limited; at the door, too. */
+static void limit(struct asking *a)
+{
+    const pool *p = a->p;
+    a->limited = p->accounts_defined;
+    if (!a->limited) return;
+    uint32_t account = quota_find_of(p, a->ask->submitted);
+    int64_t numbers[3] = {0};
+    a->left = quota_allowance_of(p, account, a->terms->run_us);
+    uint32_t reason = quota_door(p, account, numbers);
+    if (reason == REASON_NONE || a->quote->verdict != REASON_FITS) return;
+    a->quote->verdict = reason;
+    a->quote->a = numbers[0];
+    a->quote->b = numbers[1];
+    a->quote->c = numbers[2];
+}
+
 void pool_quote(const pool *p, const struct quote_ask *ask, struct quote *ret_quote)
 {
     static const struct job_terms none;
@@ -217,6 +272,7 @@ void pool_quote(const pool *p, const struct quote_ask *ask, struct quote *ret_qu
     ret_quote->b = verdict.numbers.b;
     ret_quote->c = verdict.numbers.c;
     if (verdict.reason == REASON_BAD_REQUEST) return;
+    limit(&a);
     if (a.rates != NULL) a.shape.compat_mask &= ~rate_never(p, a.rates, a.shape.compat_mask);
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (a.shape.region != 0 && a.shape.region != p->regions[i].region) continue;

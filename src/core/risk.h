@@ -25,8 +25,10 @@ void risk_joined(pool *p, uint32_t offer, int64_t changeover_us); /* order to ag
 void risk_weigh(pool *p, uint32_t offer); /* anew: it was told or time has passed; reprices */
 /* By what its provider tells, a tenth of a node's life there is spent on its replacement. */
 bool risk_is_told_high(const struct offer *o);
-uint32_t risk_hazard_ppm(const pool *p, uint32_t offer); /* per million node-hours, told or learned */
-int64_t risk_up_us(const pool *p, uint32_t offer); /* on sale without a loss; 0 = not watched, or not */
+uint32_t risk_hazard_ppm(const pool *p,
+                         uint32_t offer); /* per million node-hours, told or learned */
+int64_t risk_up_us(const pool *p,
+                   uint32_t offer); /* on sale without a loss; 0 = not watched, or not */
 int64_t risk_weighed(const struct offer *o, int64_t usd_micros); /* with the surcharge */
 
 #endif

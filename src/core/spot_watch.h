@@ -62,7 +62,7 @@ void spot_watch_tick(pool *p); /* time has gone on, nothing has changed yet */
 void spot_watch_offer(pool *p, uint32_t offer);
 void spot_watch_taken(pool *p, uint32_t offer);
 uint32_t spot_watch_zone(const pool *p, uint32_t offer); /* SLOT_NONE: it is not watched */
-uint32_t spot_watch_age(const pool *p, uint32_t zone); /* 0: it took a node in this tick */
+uint32_t spot_watch_age(const pool *p, uint32_t zone);   /* 0: it took a node in this tick */
 /* Parts per 10^9 of losing it in the next tick, from how long it and the others have lived. False: none
  * of them has ever been lost, or it is not watched. */
 bool spot_watch_hazard(const pool *p, uint32_t offer, uint32_t *ret_ppb);

@@ -96,7 +96,7 @@ void supply_pass_gates(struct supply *s, const struct offer *o, int64_t usd_micr
 uint32_t supply_within_quota(struct supply *s, uint32_t model, uint32_t wanted)
 {
     int64_t left = s->left.quota_left_milli[s->p->quota_kind[model]];
-    int64_t each = quota_ncu_milli(s->p, model);
+    int64_t each = demand_quota_milli(s->p, &s->left, model);
     if (left == INT64_MAX || each == 0 || left / each >= wanted) return wanted;
     s->left.quota_short = 1;
     s->met |= OBSTACLE_QUOTA;

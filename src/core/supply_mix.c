@@ -68,7 +68,8 @@ static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_
         s->left.class_left_milli / s->p->models[o->model].ncu_milli < devices_min)
         return -1;
     int64_t quota = s->left.quota_left_milli[s->p->quota_kind[o->model]];
-    if (quota != INT64_MAX && quota_ncu_milli(s->p, o->model) * devices_min > quota) return -1;
+    if (quota != INT64_MAX && demand_quota_milli(s->p, &s->left, o->model) * devices_min > quota)
+        return -1;
     if (usd_micros > supply_bought_left(s, o)) return -1;
     return usd_micros <= s->left.budget_left_usd_micros ? risk_weighed(o, usd_micros) : -1;
 }

@@ -39,7 +39,7 @@ struct job_view {
     /* Spent to this moment: its ENTRY_JOB entries and what has run up since the newest; and what it
      * has committed per hour: all nodes it pays for, booting and leaving ones too. */
     int64_t usd_micros, usd_micros_per_hour;
-    int64_t egress_usd_micros; /* estimated, beside these: to bring its data where it runs */
+    int64_t egress_usd_micros;       /* estimated, beside these: to bring its data where it runs */
     uint32_t last_kind, last_reason; /* newest decision about it, */
     int64_t last_a, last_b, last_c;  /* and its numbers */
 };
@@ -77,7 +77,7 @@ struct offer_view {
     uint32_t rank_ppm;   /* or what its price counts, by the site's ranking (ranking.h); 0 = not */
     uint32_t hazard_ppm; /* losses per million node-hours: told, or learned if that is more */
     int64_t up_us, changeover_us; /* how long it has been on sale without a loss; 0 = not known */
-    uint32_t rack;                      /* 0 = not known */
+    uint32_t rack;                /* 0 = not known */
 };
 
 struct pool_totals {

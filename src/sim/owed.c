@@ -16,16 +16,6 @@ bool sim_offer_known(const struct sim *s, const struct sim_offer *offer)
     return false;
 }
 
-/* Owned machines are kept although nobody uses them, and keep their places in the node table. */
-static uint32_t owned_nodes(const struct sim *s)
-{
-    uint32_t count = 0;
-    struct node_view view;
-    for (uint32_t i = 0; i < pool_nodes_end(s->server.pool); i++)
-        count += pool_node_at(s->server.pool, i, &view) && view.capacity == CAPACITY_OWNED;
-    return count;
-}
-
 /* One offer alone is enough: devices, stock, limits, threshold and budget. */
 static bool offer_suffices(const struct sim *s, const struct sim_job *job,
                            const struct sim_offer *offer)
@@ -37,9 +27,9 @@ static bool offer_suffices(const struct sim *s, const struct sim_job *job,
     if (whole && offer->device_count < least) return false;
     uint32_t nodes = (least + offer->device_count - 1) / offer->device_count;
     if (!sim_near_suffices(job, offer, &nodes)) return false;
-    uint32_t owned = owned_nodes(s);
-    uint32_t room = limits->nodes_max > owned ? limits->nodes_max - owned : 0;
-    if (nodes > offer->stock || nodes > room || nodes > limits->leases_max) return false;
+    /* Owned machines that nobody uses make room. */
+    if (nodes > offer->stock || nodes > limits->nodes_max || nodes > limits->leases_max)
+        return false;
     int64_t price = offer->base_usd_micros_per_hour; /* and what its bills show in the end */
     price += sim_share_of(price, offer->overbill_ppm);
     int64_t threshold =

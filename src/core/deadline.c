@@ -449,7 +449,7 @@ void deadline_decide(pool *p, uint32_t job, struct pool_output *out)
     if (j->deadline_us == 0) return;
     const struct shape *s = &p->shapes[j->shape];
     say_missed(p, j, out);
-    bool stays = job_is_bound(j) && plan_works_still(p, j);
+    bool stays = j->region_index != SLOT_NONE && plan_works_still(p, j);
     struct sight sight = look(p, s, stays ? j->region_index : SLOT_NONE);
     j->changeover_ticks = changeover_of(p, j, &sight);
     uint32_t before = j->choice;
@@ -523,17 +523,21 @@ static bool is_unsafe(const pool *p, const struct job *j)
     return left_us <= start_us + SPOT_TICK_US;
 }
 
-static void leave(pool *p, uint32_t job, uint32_t kinds, uint32_t reason, struct numbers numbers,
+/* False: it holds nothing of these kinds. */
+static bool leave(pool *p, uint32_t job, uint32_t kinds, uint32_t reason, struct numbers numbers,
                   struct pool_output *out)
 {
+    bool left = false;
     for (uint32_t l = p->jobs[job].leases.head, next; l != SLOT_NONE && act_has_room(out);
          l = next) {
         next = p->leases[l].job_link.next;
         const struct node *n = &p->nodes[p->leases[l].node];
         if (!lease_holds(&p->leases[l]) || !node_is_usable(n)) continue;
-        if ((kinds >> p->offers[n->offer].capacity & 1) != 0)
-            plan_leave(p, l, reason, numbers, out);
+        if ((kinds >> p->offers[n->offer].capacity & 1) == 0) continue;
+        plan_leave(p, l, reason, numbers, out);
+        left = true;
     }
+    return left;
 }
 
 /* What was bought is kept so long: bounds the moves of a node-hour, whatever is learned. */
@@ -563,17 +567,17 @@ int64_t deadline_review(pool *p, uint32_t job, struct holding held, struct pool_
         struct sight sight = look(p, &p->shapes[j->shape], j->region_index);
         if (!sight.has_stock) return next_us; /* nowhere to go */
         numbers.a = work_left_us(p, j, /* saved */ true);
-        leave(p, job, 1U << CAPACITY_SPOT, REASON_DEADLINE_UNSAVED, numbers, out);
-        job_touch(p, job);
+        if (leave(p, job, 1U << CAPACITY_SPOT, REASON_DEADLINE_UNSAVED, numbers, out))
+            job_touch(p, job);
     } else if (at.place == SPOT_ON_DEMAND && bought && moves && holds_long_enough(p, job) &&
                (j->choice == DEADLINE_SPOT || j->choice == DEADLINE_WAIT)) {
         bool spot = j->choice == DEADLINE_SPOT;
         numbers.a = spot && j->choice_offer != SLOT_NONE
                         ? p->offers[j->choice_offer].usd_micros_per_hour
                         : 0;
-        leave(p, job, 1U << CAPACITY_RESERVED | 1U << CAPACITY_ON_DEMAND,
-              spot ? REASON_DEADLINE_TO_SPOT : REASON_DEADLINE_RESTS, numbers, out);
-        job_touch(p, job);
+        uint32_t kinds = 1U << CAPACITY_RESERVED | 1U << CAPACITY_ON_DEMAND;
+        uint32_t reason = spot ? REASON_DEADLINE_TO_SPOT : REASON_DEADLINE_RESTS;
+        if (leave(p, job, kinds, reason, numbers, out)) job_touch(p, job);
     }
     return next_us;
 }

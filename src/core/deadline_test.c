@@ -28,7 +28,7 @@ struct world {
     int64_t done_us, saved_us, saved_at_us, work_us, step_us, deadline_us;
     uint64_t ckpt_step;
     uint32_t moves; /* nodes bought */
-    int64_t ended_us;
+    int64_t ended_us, usd_micros;
 };
 
 static uint32_t draw(struct world *w, uint32_t end)
@@ -240,6 +240,8 @@ static void pass(struct world *w)
         struct machine *m = &w->machines[i];
         if (!m->is_over && !m->is_up && w->b.now_us >= m->ready_us) raise(w, m);
         if (!m->is_over && m->is_up) report(w, m);
+        if (!m->is_over && m->is_up)
+            w->usd_micros += (m->offer == ON_DEMAND ? 3 : m->offer == RESERVED ? 2 : 1) * USD / 60;
     }
     work_on(w);
     if (w->done_us >= w->work_us) {
@@ -460,6 +462,46 @@ static void no_deadline_is_missed_while_guaranteed_capacity_is_on_sale(void **st
     assert_true(moved > 0);
 }
 
+/* What one job costs in each world, by policy; the same worlds for all. */
+static double mean_cost(uint32_t is, uint32_t worlds)
+{
+    double sum = 0;
+    for (uint64_t seed = 1; seed <= worlds; seed++) {
+        struct world w;
+        open_world(&w, seed);
+        for (uint32_t i = 0; i < 20; i++) (void)draw(&w, 2);
+        w.boot_us = 6 * MINUTE_US;
+        w.saves_us = 5 * MINUTE_US;
+        policy(&w, BUYING_OF_CLASS, JOB_CLASS_P2, is);
+        tell_offer(&w, ON_DEMAND, CAPACITY_ON_DEMAND, 8, 3 * USD);
+        for (uint32_t z = 0; z < 1 + seed % 3; z++) turn(&w, z);
+        while (w.b.now_us < 48 * HOURS_US) pass(&w);
+        submit(&w, 12 * HOURS_US, (14 + 2 * (int64_t)(seed % 5)) * HOURS_US);
+        while (w.ended_us < 0 && w.b.now_us <= w.deadline_us) pass(&w);
+        assert_true(w.ended_us >= 0);
+        sum += (double)w.usd_micros / (36.0 * (double)USD); /* of on-demand alone */
+        bench_close(&w.b);
+    }
+    return 100 * sum / worlds;
+}
+
+/* In the pool, with its starts, checkpoints and restarts, what is learned is no dearer than the better of
+ * the published policies. DEADLINE_WORLDS sets how many jobs; the four means are said. */
+static void the_table_is_no_dearer_than_greedy_and_uniform_progress(void **state)
+{
+    (void)state;
+    const char *wanted = getenv("DEADLINE_WORLDS");
+    uint32_t worlds = wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : 30;
+    double greedy = mean_cost(BUYING_GREEDY, worlds), table = mean_cost(BUYING_TABLE, worlds);
+    double uniform = mean_cost(BUYING_UNIFORM_PROGRESS, worlds);
+    double on_demand = mean_cost(BUYING_ON_DEMAND, worlds);
+    printf("%% of on-demand: greedy %.1f, uniform progress %.1f, table %.1f, on-demand %.1f\n",
+           greedy, uniform, table, on_demand);
+    double better = greedy < uniform ? greedy : uniform;
+    assert_true(table <= better + 0.5);
+    assert_true(on_demand > 99 && on_demand < 106);
+}
+
 /* A twin restored from a snapshot half-way goes on with the same decisions. */
 static void a_snapshot_keeps_what_was_seen_and_solved(void **state)
 {
@@ -505,6 +547,7 @@ int main(void)
         cmocka_unit_test(who_saves_nothing_leaves_spot_in_time),
         cmocka_unit_test(back_to_spot_when_there_is_time),
         cmocka_unit_test(no_deadline_is_missed_while_guaranteed_capacity_is_on_sale),
+        cmocka_unit_test(the_table_is_no_dearer_than_greedy_and_uniform_progress),
         cmocka_unit_test(a_snapshot_keeps_what_was_seen_and_solved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

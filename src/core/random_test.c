@@ -374,6 +374,9 @@ static void submit(struct world *w)
                                     .host_only = terms_id == 4,
                                     .host_cpu_milli = terms_id == 3 || terms_id == 4 ? 3000 : 0,
                                     .host_memory_mib = terms_id >= 2 && terms_id < 5 ? 5000 : 0,
+                                    .deadline_us = terms_id == 6   ? 900 * SECOND_US
+                                                   : terms_id == 7 ? 7200 * SECOND_US
+                                                                   : 0,
                                     .work_id = terms_id < 5 ? 0 : terms_id}}});
     happen(w, (struct pool_event){
                   .kind = POOL_EVENT_JOB_SUBMITTED,

@@ -185,6 +185,7 @@ static void order_on_decision(struct sim *s, const struct pool_decision *d)
         if (s->shadow->jobs[i].state != JOB_QUEUED) continue;
         if (!pool_job_find(s->server.pool, i + 1, &other) || other.state != JOB_QUEUED) continue;
         /* What it still pays for may keep the other one within its budget. */
+        if (other.deadline_us != 0) continue; /* it may wait for spot by choice */
         bool short_of_budget = has_leases(s, i + 1) || other.last_reason == REASON_WAIT_BUDGET;
         if (goes_first(&other, &view) && !short_of_budget)
             sim_fail(s, "order", "job %" PRIu64 " is served before job %u, which comes first",

@@ -160,6 +160,9 @@ static void draw_terms(struct sim *s, uint32_t index)
     job->terms.kind = POOL_EVENT_TERMS_DEFINED;
     job->terms.u.terms_defined.terms_id = terms_id;
     job->terms.u.terms_defined.terms.run_us = (int64_t)terms_id * 10 * SIM_MINUTE_US;
+    /* Time for losses, or hardly any. */
+    if (terms_id == 2) job->terms.u.terms_defined.terms.deadline_us = 180 * SIM_MINUTE_US;
+    if (terms_id == 5) job->terms.u.terms_defined.terms.deadline_us = 65 * SIM_MINUTE_US;
     if (terms_id > SIM_WORKS_COUNT) return;
     job->terms.u.terms_defined.terms.work_id = terms_id; /* and mostly a fixed number of devices */
     if (sim_random_chance(&random, 800000))

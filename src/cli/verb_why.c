@@ -74,6 +74,11 @@ static void print_next(const json_t *next, const struct term *term)
             row_text(next, "text"));
 }
 
+static void print_deadline(const json_t *deadline, const struct term *term)
+{
+    if (json_is_object(deadline)) fprintf(term->stream, "%s\n", row_text(deadline, "text"));
+}
+
 /* What would let it start now: the scheduler's own answer, see core/explain.h. */
 static void print_wishes(const json_t *wishes, const struct term *term)
 {
@@ -104,6 +109,7 @@ static bool why_print(const json_t *answer, const struct term *term, struct erro
     size_t count = json_array_size(decisions);
     for (size_t i = count; i > 0; i--) print_decision(json_array_get(decisions, i - 1), term);
     if (count == 0) fprintf(term->stream, "nothing has been decided about this job yet\n");
+    print_deadline(json_object_get(answer, "deadline"), term);
     print_next(json_object_get(answer, "next_free"), term);
     print_wishes(row_list(answer, "wishes"), term);
     print_rates(row_list(answer, "rates"), term);

@@ -124,3 +124,26 @@ json_t *explanation_json(const struct view_names *names, const struct explanatio
     }
     return json_finish(rows, failed);
 }
+
+json_t *deadline_json(const struct job_view *view, int64_t now_us)
+{
+    bool failed = false;
+    char text[160], left[NAMES_NUMBER_BYTES], work[NAMES_NUMBER_BYTES], slack[NAMES_NUMBER_BYTES];
+    if (view->deadline_us == 0 || view->ended_us != 0) return json_null();
+    int64_t left_us = view->deadline_us - now_us, slack_us = left_us - view->work_left_us;
+    seconds_format(left_us / 1000000 * 1000000, left);
+    seconds_format(view->work_left_us / 1000000 * 1000000, work);
+    seconds_format(slack_us / 1000000 * 1000000, slack);
+    if (left_us < 0)
+        (void)snprintf(text, sizeof text, "its deadline has passed; its work takes another %s s", work);
+    else
+        (void)snprintf(text, sizeof text,
+                       "its deadline is in %s s, its work takes %s s: %s s are left for losses", left,
+                       work, slack);
+    json_t *object = json_object();
+    json_set_i64(object, "t", view->deadline_us, &failed);
+    json_set_i64(object, "work_left_us", view->work_left_us, &failed);
+    json_set_i64(object, "slack_us", slack_us, &failed);
+    json_set_text(object, "text", text, &failed);
+    return json_finish(object, failed);
+}

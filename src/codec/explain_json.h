@@ -12,4 +12,8 @@
 json_t *next_free_json(const struct view_names *names, const struct next_free *next);
 json_t *explanation_json(const struct view_names *names, const struct explanation *explanation);
 
+/* How a live job with a deadline stands at now_us: {"t", "work_left_us", "slack_us", "text"}; null: it has
+ * none, or has ended. */
+json_t *deadline_json(const struct job_view *view, int64_t now_us);
+
 #endif

@@ -303,6 +303,20 @@ static void rates_are_sentences(void **state)
     json_decref(rows);
 }
 
+static void a_deadline_is_a_sentence(void **state)
+{
+    (void)state;
+    struct job_view view = {.deadline_us = 100000000, .work_left_us = 30000000};
+    expect(deadline_json(&view, 40000000),
+           "{\"t\":100000000,\"work_left_us\":30000000,\"slack_us\":30000000,\"text\":\"its deadline is "
+           "in 60 s, its work takes 30 s: 30 s are left for losses\"}");
+    expect(deadline_json(&view, 110000000),
+           "{\"t\":100000000,\"work_left_us\":30000000,\"slack_us\":-40000000,\"text\":\"its deadline "
+           "has passed; its work takes another 30 s\"}");
+    view.ended_us = 1;
+    assert_true(json_is_null(deadline_json(&view, 40000000)));
+}
+
 static void the_next_free_time_is_a_sentence(void **state)
 {
     (void)state;
@@ -357,6 +371,7 @@ int main(void)
     codec_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_sentences),
+        cmocka_unit_test(a_deadline_is_a_sentence),
         cmocka_unit_test(the_next_free_time_is_a_sentence),
         cmocka_unit_test(wishes_are_sentences),
         cmocka_unit_test(a_job_row),

@@ -105,6 +105,13 @@ static json_t *rates_of(struct server *s, uint64_t job_id)
                       pool_rates_of(s->pool, job_id, rates, CATALOG_MODELS_MAX));
 }
 
+static json_t *deadline_of(struct server *s, uint64_t job_id)
+{
+    struct job_view view;
+    if (!pool_job_find(s->pool, job_id, &view)) return json_null();
+    return deadline_json(&view, pump_now_us(s->pump));
+}
+
 /* What holds it up now, what would let it start, then everything that was decided. */
 void api_job_why(struct server *s, request *r)
 {
@@ -123,10 +130,14 @@ void api_job_why(struct server *s, request *r)
     json_t *stall = stalls_json(&s->stalls, request_id(r), node_of, s);
     json_t *next = NULL, *wishes = wishes_of(s, request_id(r), &next);
     json_t *rates = rates_of(s, request_id(r));
-    bool failed = rows == NULL || stall == NULL || wishes == NULL || rates == NULL || next == NULL;
-    json_t *answer = failed ? NULL
-                            : json_pack("{s:O,s:O,s:O,s:O,s:O}", "stall", stall, "next_free", next,
-                                        "wishes", wishes, "rates", rates, "decisions", rows);
+    json_t *deadline = deadline_of(s, request_id(r));
+    bool failed = rows == NULL || stall == NULL || wishes == NULL || rates == NULL ||
+                  next == NULL || deadline == NULL;
+    json_t *answer =
+        failed ? NULL
+               : json_pack("{s:O,s:O,s:O,s:O,s:O,s:O}", "stall", stall, "deadline", deadline,
+                           "next_free", next, "wishes", wishes, "rates", rates, "decisions", rows);
+    json_decref(deadline);
     json_decref(next);
     json_decref(rows);
     json_decref(rates);

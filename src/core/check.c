@@ -12,6 +12,7 @@
 #include "core/plan_match.h"
 #include "core/plan_pack.h"
 #include "core/prices.h"
+#include "core/promise.h"
 #include "core/victims.h"
 
 static void check_list(const struct list *list, struct chain chain)
@@ -172,8 +173,8 @@ static void check_promises_of_node(const pool *p, const struct node *n)
         const struct promise *promise = &p->promises[at];
         ASSERT(&p->nodes[promise->node] == n);
         ASSERT(promise->device_count > 0);
-        ASSERT(p->jobs[promise->job].order > order);
-        order = p->jobs[promise->job].order;
+        ASSERT(promise_order(p, promise->job) > order);
+        order = promise_order(p, promise->job);
         count += promise->device_count;
     }
     ASSERT(count == n->promised_count);
@@ -239,7 +240,7 @@ static void check_victims(const pool *p)
             ASSERT(p->nodes[n].promised_count < p->nodes[n].device_count);
         for (uint32_t n = market->victims_promised.head; n != SLOT_NONE;
              n = p->nodes[n].victim_link.next)
-            ASSERT(p->jobs[p->promises[p->nodes[n].promises.tail].job].order <=
+            ASSERT(promise_order(p, p->promises[p->nodes[n].promises.tail].job) <=
                    p->promise_order_max);
     }
     for (uint32_t n = 0; n < p->nodes_end; n++) {
@@ -493,7 +494,7 @@ static void check_accounts(const pool *p)
     uint32_t borrowers = 0;
     for (uint32_t i = 1; i < p->accounts_end; i++)
         for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
-            borrowers += p->accounts[0].has_quota[kind] &&
+            borrowers += p->accounts[p->accounts[i].parent].owners_below[kind] &&
                          p->accounts[i].held_milli[kind] > p->accounts[i].total_milli[kind];
     ASSERT(borrowers == p->quota_borrowers);
 }

@@ -261,7 +261,11 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
     demand.single_node = plan.single_node;
     promise_drop(p, job);
     if (!job_is_bound(j)) plan_bind(p, job, plan.region_index, NULL, out);
-    if (plan.reclaims) preempt_widen(p, s->devices_min - held_count, &demand);
+    if (plan.reclaims) {
+        preempt_widen(p, s->devices_min - held_count, &demand);
+        quota_reclaimed(p);
+        j->reclaims = 1;
+    }
     plan_preempt(p, job, &demand, &plan, out);
     return true;
 }

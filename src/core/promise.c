@@ -11,7 +11,7 @@
 
 static uint64_t order_of(const pool *p, uint32_t promise)
 {
-    return p->jobs[p->promises[promise].job].order;
+    return promise_order(p, p->promises[promise].job);
 }
 
 static uint32_t find(const pool *p, uint32_t job, uint32_t node)
@@ -32,7 +32,7 @@ static uint32_t make(pool *p, uint32_t job, uint32_t node)
         return SLOT_NONE;
     p->promises[slot] = (struct promise){.job = job, .node = node};
     uint32_t before = p->nodes[node].promises.head;
-    while (before != SLOT_NONE && order_of(p, before) < p->jobs[job].order)
+    while (before != SLOT_NONE && order_of(p, before) < promise_order(p, job))
         before = p->promises[before].node_link.next;
     list_insert(&p->nodes[node].promises, CHAIN(p->promises, node_link), slot, before);
     list_append(&p->jobs[job].promises, CHAIN(p->promises, job_link), slot);
@@ -98,7 +98,7 @@ uint32_t promise_make(pool *p, uint32_t job, uint32_t node, uint32_t device_coun
 {
     struct node *n = &p->nodes[node];
     uint32_t own = find(p, job, node);
-    uint32_t kept = ahead_of(p, n, job, p->jobs[job].order);
+    uint32_t kept = ahead_of(p, n, job, promise_order(p, job));
     kept += own == SLOT_NONE ? 0 : p->promises[own].device_count;
     if (device_count > n->device_count - kept) device_count = n->device_count - kept;
     if (device_count == 0) return 0;
@@ -148,14 +148,14 @@ void promise_taken(pool *p, uint32_t job, uint32_t node, uint32_t device_count)
         if (device_count < promised) open_up(p, node);
         if (device_count <= promised) return;
     }
-    uphold(p, node, p->jobs[job].order);
+    uphold(p, node, promise_order(p, job));
 }
 
 void promise_uphold(pool *p, uint32_t job)
 {
     for (uint32_t at = p->jobs[job].promises.head; at != SLOT_NONE;
          at = p->promises[at].job_link.next)
-        uphold(p, p->promises[at].node, p->jobs[job].order + 1);
+        uphold(p, p->promises[at].node, promise_order(p, job) + 1);
 }
 
 void promise_break_all(pool *p, uint32_t node)
@@ -172,6 +172,7 @@ void promise_drop(pool *p, uint32_t job)
         open_up(p, node);
     }
     ASSERT(j->promised_count == 0);
+    j->reclaims = 0;
     promise_until(p, job, 0);
 }
 

@@ -41,6 +41,13 @@ uint32_t promise_free(const pool *p, const struct demand *demand, const struct n
 uint32_t promise_room(const pool *p, const struct demand *demand, const struct node *n);
 /* Something that was promised to it is not there yet. */
 bool promise_is_coming(const pool *p, const struct demand *demand);
+/* Whose promise comes first. What is given back of borrowed quota is kept from all of its class, also from
+ * older jobs: they are who gave it. Between the classes, where no other order is. */
+static inline uint64_t promise_order(const pool *p, uint32_t job)
+{
+    const struct job *j = &p->jobs[job];
+    return j->reclaims && j->job_class > 0 ? j->order - SEQ_MAX : j->order;
+}
 /* A job of this order works on devices that somebody who comes first waits for. */
 bool promise_is_ahead(const pool *p, const struct node *n, uint64_t order);
 

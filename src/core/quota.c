@@ -133,10 +133,11 @@ static void retotal_kind(pool *p, uint32_t kind)
     }
 }
 
+/* Above its quota, where one beside it has some to lend. */
 static bool is_borrower(const pool *p, uint32_t account, uint32_t kind)
 {
     const struct account *a = &p->accounts[account];
-    return account != ACCOUNT_POOL && p->accounts[ACCOUNT_POOL].has_quota[kind] &&
+    return account != ACCOUNT_POOL && p->accounts[a->parent].owners_below[kind] &&
            a->held_milli[kind] > a->total_milli[kind];
 }
 
@@ -150,6 +151,12 @@ static void note_borrower(pool *p, bool before, bool after)
 void quota_rebuild(pool *p)
 {
     p->quota_borrowers = 0;
+    for (uint32_t i = 0; i < p->accounts_end; i++)
+        for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) p->accounts[i].owners_below[kind] = 0;
+    for (uint32_t i = ACCOUNT_POOL + 1; i < p->accounts_end; i++)
+        for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+            if (p->accounts[i].total_milli[kind] > 0)
+                p->accounts[p->accounts[i].parent].owners_below[kind] = 1;
     for (uint32_t i = 0; i < p->accounts_end; i++)
         for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
             p->quota_borrowers += is_borrower(p, i, kind);
@@ -373,7 +380,17 @@ void quota_retime(pool *p)
 void quota_run(pool *p)
 {
     p->quota_wake_us = (p->now_us / DAY_US + 1) * DAY_US;
+    if (p->now_us < p->reclaim_until_us)
+        p->quota_wake_us = least(p->quota_wake_us, p->reclaim_until_us);
     p->quota_freed = 1;
+    quota_retime(p);
+}
+
+void quota_reclaimed(pool *p)
+{
+    p->reclaim_until_us = p->now_us + p->config.drain_us + p->config.ask_again_us;
+    if (p->quota_wake_us == 0) return;
+    p->quota_wake_us = least(p->quota_wake_us, p->reclaim_until_us);
     quota_retime(p);
 }
 
@@ -413,8 +430,11 @@ struct allowance quota_allowance_of(const pool *p, uint32_t account, int64_t run
 {
     if (run_us <= 0) run_us = RUN_US_UNKNOWN;
     struct allowance left = {.usd_micros_per_hour = INT64_MAX, .workers = UINT32_MAX};
-    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
         left.ncu_milli[kind] = quota_available(p, account, kind);
+        if (p->now_us < p->reclaim_until_us)
+            left.ncu_milli[kind] = least(left.ncu_milli[kind], quota_own_left(p, account, kind));
+    }
     for (uint32_t at = account; at != SLOT_NONE; at = p->accounts[at].parent) {
         const struct account *a = &p->accounts[at];
         if (a->usd_micros_per_hour_max > 0)

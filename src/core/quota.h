@@ -98,6 +98,8 @@ bool quota_is_protected(const pool *p, uint32_t claimant, uint32_t victim, uint3
                         int64_t needed_milli);
 /* What an account may hold more of its own: the most of its line; INT64_MAX where nobody has quota. */
 int64_t quota_own_left(const pool *p, uint32_t account, uint32_t kind);
+/* Borrowed quota was asked back: until it is there, and its owner has had his turn, nobody borrows. */
+void quota_reclaimed(pool *p);
 /* The most it could ever have, were nothing held by anybody; INT64_MAX where nobody has quota. */
 int64_t quota_ceiling(const pool *p, uint32_t account, uint32_t kind);
 bool quota_may_reclaim(const pool *p, uint32_t account); /* it holds less than its own, others more */

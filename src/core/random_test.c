@@ -640,25 +640,33 @@ static void run_seed(uint64_t seed, struct pool_limits limits, uint64_t *marks)
 
 static uint64_t seed_first = 1, seed_end = SEEDS;
 
+/* They found something once: who gave back borrowed quota took it, or the device, again in the same
+ * moment. */
+static const uint64_t remembered[] = {42, 54, 144, 204};
+
+static void play(uint64_t seed, uint64_t *marks)
+{
+    const char *one = getenv("SEED");
+    if (one != NULL && seed != strtoull(one, NULL, 10)) return;
+    printf("seed %" PRIu64 "\n", seed); /* the last line before a failure tells which */
+    struct pool_limits limits = {.nodes_max = seed % 3 == 0 ? 4 : 32,
+                                 .jobs_max = seed % 5 == 0 ? 6 : 32,
+                                 .offers_max = OFFERS,
+                                 .models_max = MODELS,
+                                 .pools_max = 1,
+                                 .leases_max = seed % 7 == 0 ? 6 : 64,
+                                 .terms_max = seed % 2 == 0 ? 2 : 8,
+                                 .matched_max = seed % 4 == 3 ? 3 : 16};
+    run_seed(seed, limits, marks);
+}
+
 static void every_seed_holds_and_comes_to_rest(void **state)
 {
     uint64_t marks = 0;
-    const char *one = getenv("SEED");
     (void)state;
-    uint64_t first = seed_first, end = seed_end;
-    for (uint64_t seed = first; seed <= end; seed++) {
-        if (one != NULL && seed != strtoull(one, NULL, 10)) continue;
-        printf("seed %" PRIu64 "\n", seed); /* the last line before a failure tells which */
-        struct pool_limits limits = {.nodes_max = seed % 3 == 0 ? 4 : 32,
-                                     .jobs_max = seed % 5 == 0 ? 6 : 32,
-                                     .offers_max = OFFERS,
-                                     .models_max = MODELS,
-                                     .pools_max = 1,
-                                     .leases_max = seed % 7 == 0 ? 6 : 64,
-                                     .terms_max = seed % 2 == 0 ? 2 : 8,
-                                     .matched_max = seed % 4 == 3 ? 3 : 16};
-        run_seed(seed, limits, &marks);
-    }
+    for (uint64_t seed = seed_first; seed <= seed_end; seed++) play(seed, &marks);
+    for (size_t i = 0; seed_end == SEEDS && i < sizeof remembered / sizeof remembered[0]; i++)
+        play(remembered[i], &marks);
     printf("marks %" PRIx64 "\n", marks);
 }
 

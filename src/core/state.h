@@ -242,6 +242,7 @@ struct account {
     uint32_t submissions_per_minute_max;
     uint32_t share_step; /* these follow from the rest (ask.h) */
     struct list resting, ask_tenants;
+    uint32_t owners_below[QUOTA_KINDS]; /* one of its children has quota; follows from the rest */
     struct gate gate;
 };
 
@@ -308,7 +309,7 @@ struct job {
     uint32_t failures, last_kind, last_reason;
     uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
     uint32_t account, reserved_account;
-    uint32_t replaced_count, reserved;
+    uint32_t replaced_count, reclaims; /* reclaims: its promises are of borrowed quota (promise.h) */
     uint32_t over_said, claims; /* that its gang minimum is above its hourly budget */
     /* Service at its usual speed so far, as of then; and its speed now, RATE_ONE = usual. */
     int64_t attained_us, attained_at_us;
@@ -347,6 +348,7 @@ struct pool {
     uint64_t reach_changes; /* more than ever before is within reach, or models are others */
     uint64_t failed_hash, supply_changes,
         failed_at;         /* plan_place.c: an ask no supply was found for */
+    int64_t reclaim_until_us; /* what comes back of a quota is its owners': nobody borrows until then */
     int64_t quota_wake_us; /* shapes that wait for quota look again at midnight; 0 = none waits */
     int64_t usd_micros_forgotten; /* of jobs that left the table */
     uint64_t replaced_count;      /* nodes that went because their workers held jobs up */

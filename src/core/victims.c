@@ -1,6 +1,7 @@
 #include "core/victims.h"
 #include "core/assert.h"
 #include "core/lease.h"
+#include "core/promise.h"
 
 enum { LIST_NONE, LIST_OPEN, LIST_PROMISED };
 
@@ -51,7 +52,7 @@ void victims_promised(pool *p, uint32_t node)
 {
     const struct node *n = &p->nodes[node];
     if (n->promises.tail != SLOT_NONE) {
-        uint64_t last = p->jobs[p->promises[n->promises.tail].job].order;
+        uint64_t last = promise_order(p, p->promises[n->promises.tail].job);
         if (last > p->promise_order_max) p->promise_order_max = last;
     }
     relist(p, node);

@@ -15,7 +15,7 @@ static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 192, "walk the new field of shape");
-static_assert(sizeof(struct account) == 360, "walk the new field of account");
+static_assert(sizeof(struct account) == 368, "walk the new field of account");
 static_assert(sizeof(struct job) == 552, "walk the new field of job");
 static_assert(sizeof(struct class_rule) == 24, "walk the new field of class_rule");
 static_assert(sizeof(struct work) == 16, "walk the new field of work");
@@ -81,6 +81,7 @@ static void walk_quotas(struct walk *w, pool *p)
     walk_u32(w, &p->quota_freed);
     walk_u32(w, &p->quota_waiting);
     walk_i64(w, &p->quota_wake_us);
+    walk_i64(w, &p->reclaim_until_us);
     for (uint32_t i = 0; i < JOB_CLASS_END; i++) walk_gate(w, &p->class_gates[i]);
     for (uint32_t i = 0; i < p->config.limits.pools_max; i++) walk_gate(w, &p->pool_gates[i]);
     for (uint32_t i = 0; i < p->config.limits.models_max; i++) {
@@ -423,6 +424,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->claims);
     walk_i64(w, &j->replace_from_us);
     walk_u32(w, &j->replaced_count);
+    walk_u32(w, &j->reclaims);
     walk_i64(w, &j->bought_usd_micros);
     walk_i64(w, &j->bought_reserved_usd_micros);
     walk_i64(w, &j->egress_usd_micros);

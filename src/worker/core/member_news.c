@@ -13,7 +13,7 @@
 #include "core/assert.h"
 #include "worker/core/member_plan.h"
 
-#define WAIT_US INT64_C(200000)
+#define WAIT_US INT64_C(600000)
 
 void member_tell_all(struct member *m)
 {

@@ -9,11 +9,16 @@ static bool take_status(struct member *m, struct member_peer *peer, const uint8_
     if (!wire_get_status(bytes, count, &status)) return false;
     if (status.position > m->config.steps) return false;
     if (peer->knows_status && status.changes < peer->status.changes) return true; /* overtaken */
-    if (wire_tag_compare(&peer->status.turn, &status.turn) != 0) member_data_is_due(m, peer);
+    /* Nobody goes back to an earlier turn: data has told of this one, and was faster. */
+    struct wire_tag turn = status.turn;
+    if (peer->knows_status && wire_tag_compare(&turn, &peer->status.turn) < 0)
+        turn = peer->status.turn;
+    if (wire_tag_compare(&peer->status.turn, &turn) != 0) member_data_is_due(m, peer);
     peer->status = status;
     peer->knows_status = true;
     member_believe_turn(m, peer);
     member_believe_leader(m, &status);
+    peer->status.turn = turn;
     bool prompt = m->now_us - m->woke_us > MEMBER_TICK_US;
     liveness_beat(&peer->live, status.beat_us, peer->live.heard_us, prompt);
     if (status.turn.turn > m->turn_max) m->turn_max = status.turn.turn;

@@ -56,6 +56,10 @@ ckpt() { # power cuts and failing calls, two seeds apart at a time
     build/src/worker/worker_ckpt_crash_test 50000 100001 && wait $first && cat out/chaos/ckpt.1
 }
 
+deadlines() { # flapping spot markets under every policy; and what the learned one costs
+    DEADLINE_SEEDS=20000 DEADLINE_WORLDS=2000 build/src/core/core_deadline_test
+}
+
 links() { # each kind of link under kills, mostly in the middle of a transfer
     for kind in shm tcp tls; do
         SHOAL_LINK=$kind build/tests/chaos/chaos_kills 8 60 || return 1
@@ -67,6 +71,7 @@ section splits build/src/worker/worker_member_sim_test 2000001 1000
 section alarms build/src/worker/worker_liveness_test 30000
 section kills build/tests/chaos/chaos_kills 32 180
 section slowdown build/tests/chaos/chaos_slowdown
+section deadlines deadlines
 section links links
 section goodput goodput
 section outage outage

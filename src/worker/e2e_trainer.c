@@ -6,7 +6,7 @@
  *
  * E2E_STALLS names a folder: while it holds a file "WORKER.data" the worker of that id waits for
  * data in its slot, and says so; with "WORKER.sleep" it sleeps and says nothing, with "WORKER.loop"
- * it computes on and on. */
+ * it computes on and on, with "WORKER.slow" each slot takes 30 ms longer. */
 #include "shoal.h"
 #include <math.h>
 #include <stdbool.h>
@@ -56,6 +56,7 @@ static void stall(struct shoal *job)
     if (wanted("data")) wait_for_data(job);
     if (wanted("sleep")) sleep_in_slot();
     if (wanted("loop")) compute_on_and_on();
+    if (wanted("slow")) doze(30);
 }
 
 static float noise(uint64_t step, uint32_t slot, uint64_t i)

@@ -1,7 +1,8 @@
 """A job of eight workers that really stalls, in five ways, one after another: a stopped process, a
 program that sleeps, one that waits for data, one that computes on and on, and a link that crawls.
 Each time `shoal why` must name the culprit, and nobody else, within ten seconds. And one that stalls
-for good loses its node to another, and nobody else does.
+for good loses its node to another, and nobody else does; nor does anybody else when it is one that came
+late, and is slow.
 
     stalls.py TRAINER        the trainer is src/worker/e2e_trainer.c
 """
@@ -23,22 +24,22 @@ emulate: {slot_ms_at_1_ncu: 20}
 zones:
   aurora/east-a: {region: east, notice: 0s, boot: {min: 0.05s, max: 0.1s}}
 offers:
-  - {zone: aurora/east-a, model: H100, devices: 1, kind: on_demand, on_demand: 1.00, stock: 10}
+  - {zone: aurora/east-a, model: H100, devices: 1, kind: on_demand, on_demand: 1.00, stock: 20}
 """
 CONFIG = """
 pools:
   big: {capabilities: [fp16], hardware: [H100], use_cases: [tests]}
 providers:
   - {name: local, driver: local, scenario: market.yaml}
-timing: {idle_release: 5s, drain: 2s, replace_stalled: %s}
+timing: {idle_release: 5s, drain: 2s, %s}
 """
 
 
 class Case(unittest.TestCase):
-    replace_stalled = "never"
+    patience = "replace_stalled: never"
 
     def setUp(self):
-        self.server = served.Server(CONFIG % self.replace_stalled)
+        self.server = served.Server(CONFIG % self.patience)
         self.addCleanup(self.server.remove)
         with open(os.path.join(self.server.dir, "market.yaml"), "w") as file:
             file.write(MARKET)
@@ -98,6 +99,22 @@ class Case(unittest.TestCase):
     def over(self):
         self.server.wait_for("the end of the stall", lambda: self.stall() is None)
         self.wait_for_steps(10)
+
+    def decisions(self, reason):
+        rows = self.server.get("/v1/jobs/1/why")["decisions"]
+        return [row for row in rows if row["reason"] == reason]
+
+    def replaced(self, before, culprit, reason):
+        """Waits until another worker is there in its place, and steps go on."""
+        drained = self.server.wait_for("the drain", lambda: self.decisions(reason))
+        self.assertIn("its node is replaced, 1 so far", drained[0]["text"])
+        self.server.wait_for("the other node", lambda: len(self.workers()) == WORKERS and
+                             culprit not in self.workers())
+        self.assertEqual(set(before) - {culprit}, set(before) & set(self.workers()))
+        self.wait_for_steps(10)
+        self.assertEqual(len(self.decisions(reason)), 1)
+        _, metrics, _ = self.server.ask("GET", "/metrics")
+        self.assertIn("\nshoal_nodes_replaced_total 1\n", metrics)
 
     def pid_of(self, worker):
         mine = {f"SHOAL_WORKER={worker}".encode(), f"E2E_STALLS={self.folder}".encode()}
@@ -159,27 +176,30 @@ class Named(Case):
 
 
 class Replaced(Case):
-    replace_stalled = "4s"
-
-    def decisions(self, reason):
-        rows = self.server.get("/v1/jobs/1/why")["decisions"]
-        return [row for row in rows if row["reason"] == reason]
+    patience = "replace_stalled: 4s"
 
     def test_a_culprit_loses_its_node_and_nobody_else_does(self):
         before = self.workers()
         culprit = before[4]
         self.trouble(culprit, "sleep")  # for good
         self.named("host", lambda row: row["worker"] == culprit)
-        drained = self.server.wait_for("the drain", lambda: self.decisions("CULPRIT_STALLED"))
-        self.assertIn("its node is replaced, 1 so far", drained[0]["text"])
-        self.server.wait_for("the other node", lambda: len(self.workers()) == WORKERS and
-                             culprit not in self.workers())
-        self.assertEqual(set(before) - {culprit}, set(before) & set(self.workers()))
-        self.wait_for_steps(10)
+        self.replaced(before, culprit, "CULPRIT_STALLED")
         self.server.wait_for("the end of the stall", lambda: self.stall() is None)
-        self.assertEqual(len(self.decisions("CULPRIT_STALLED")), 1)
-        _, metrics, _ = self.server.ask("GET", "/metrics")
-        self.assertIn("\nshoal_nodes_replaced_total 1\n", metrics)
+
+
+class Slow(Case):
+    patience = "replace_slow: 3s"
+
+    def test_a_late_comer_that_becomes_slow_loses_its_node(self):
+        first = self.workers()
+        os.kill(self.pid_of(first[2]), signal.SIGKILL)
+        self.server.wait_for("a late comer", lambda: len(self.workers()) == WORKERS and
+                             set(self.workers()) != set(first))
+        late, = set(self.workers()) - set(first)
+        self.wait_for_steps(15)  # it has a past to be held against
+        before = self.workers()
+        self.trouble(late, "slow")
+        self.replaced(before, late, "CULPRIT_SLOW")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,28 @@ static void read_pools(const struct config *config, struct job_spec *spec, yaml_
     }
 }
 
+/* The pool that comes after the last of its own, in the order of shoal.yaml. */
+static void read_degrade(const struct config *config, struct job_spec *spec, yaml_item *needs)
+{
+    yaml_item *item = yaml_any(needs, "degrade");
+    if (item == NULL) return;
+    if (strcmp(yaml_item_string(item), "next-tier") != 0)
+        yaml_mistake(item, "a job can degrade to the next-tier, not to \"%s\"",
+                     yaml_show(yaml_item_string(item)).text);
+    if (spec->pool_count == 0)
+        yaml_mistake(item, "without pools there is no next tier; name pools or drop the key");
+    spec->degrades = 1;
+    uint32_t last = 0, index;
+    for (uint32_t i = 0; i < spec->pool_count && config != NULL; i++)
+        if (config_find_pool(config, spec->pools[i], &index) && index > last) last = index;
+    if (config == NULL || spec->pool_count == 0) return;
+    if (last + 1 >= config->pool_count)
+        yaml_mistake(item, "no pool comes after \"%s\" in shoal.yaml; drop the key",
+                     config->pools[last].name);
+    else
+        memcpy(spec->next_tier, config->pools[last + 1].name, sizeof spec->next_tier);
+}
+
 static void read_devices(struct job_spec *spec, yaml_item *needs)
 {
     yaml_item *devices = yaml_map(needs, "devices");
@@ -348,6 +370,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
     yaml_item *needs = yaml_map(root, "needs");
     spec->need = catalog_read_need(catalog, yaml_list(needs, "capabilities"));
     read_pools(config, spec, yaml_list(needs, "pools"));
+    read_degrade(config, spec, needs);
     read_devices(spec, needs);
     read_parts(spec, needs);
     read_nearness(spec, needs);
@@ -403,6 +426,22 @@ static bool find_pool_mask(const struct ids *ids, const struct job_spec *spec, u
     return true;
 }
 
+/* One more of its pools, and the terms say that it comes last. */
+static bool find_next_tier(const struct ids *ids, const struct job_spec *spec,
+                           struct job_terms *terms, uint64_t *ret_mask)
+{
+    uint32_t pool_id;
+    *ret_mask = 0;
+    if (spec->next_tier[0] == '\0') return true;
+    if (!find_id(ids, ID_POOL, spec->next_tier, &pool_id)) return false;
+    if (pool_id > 63)
+        return error_set(ids->error, "pool \"%s\" is beyond the first 64; merge some pools",
+                         spec->next_tier);
+    terms->degrade = (uint8_t)(pool_id + 1);
+    *ret_mask = UINT64_C(1) << pool_id;
+    return true;
+}
+
 /* The id comes from the bytes of the terms as they are journaled: equal on every machine. */
 static struct pool_event terms_event(const struct job_terms *terms)
 {
@@ -447,6 +486,9 @@ bool job_spec_event(const struct job_spec *spec, const struct links *links, uint
     struct job_terms terms = spec->terms;
     terms.work_id = job_work_id(spec);
     if (!find_id(&ids, ID_REGION, spec->data_region, &terms.data_region)) return false;
+    uint64_t next_tier;
+    if (!find_next_tier(&ids, spec, &terms, &next_tier)) return false;
+    event.u.job_submitted.pool_mask |= next_tier;
     ret_events->link_count = 0;
     if (spec->data_region[0] != '\0' && links != NULL) {
         ret_events->link_count =

@@ -40,6 +40,8 @@ struct job_spec {
     uint32_t devices_min, devices_max;
     uint32_t pool_count;
     char pools[JOB_POOLS_MAX][CONFIG_NAME_BYTES];
+    uint32_t degrades;                 /* it may fall back upon the pool after those, */
+    char next_tier[CONFIG_NAME_BYTES]; /* this one; "": not known without a configuration */
     int64_t budget_usd_micros_per_hour, budget_usd_micros; /* 0 = none */
     uint32_t capacity_mask;                                /* bit = enum capacity_kind; 0 = any */
     uint32_t price_threshold_ppm;                          /* 0 = the pool's */

@@ -194,6 +194,12 @@ static const struct {
     {"name: a\nkind: batch\n" RUN "needs: {devices: {max: 2}}\n",
      "job.yaml:4: a batch job runs one worker on one device; drop devices or set kind: "
      "elastic"},
+    {"name: a\n" RUN ELASTIC "needs: {pools: [tier-2], degrade: next-tier}\n",
+     "job.yaml:4: no pool comes after \"tier-2\" in shoal.yaml; drop the key"},
+    {"name: a\n" RUN ELASTIC "needs: {degrade: next-tier}\n",
+     "job.yaml:4: without pools there is no next tier; name pools or drop the key"},
+    {"name: a\n" RUN ELASTIC "needs: {pools: [tier-1], degrade: next-tear}\n",
+     "job.yaml:4: a job can degrade to the next-tier, not to \"next-tear\""},
     {"name: a\n" RUN ELASTIC "data: {region: west}\n",
      "job.yaml:4: \"gb\" is missing in data; add it"},
     {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, same: row}\n",
@@ -334,6 +340,27 @@ static void shares_and_hosts_are_terms_and_survive_the_text(void **state)
     assert_int_equal(terms->device_memory_mib, 12 * 1024);
     assert_int_equal(terms->host_cpu_milli, 1500);
     assert_int_equal(terms->host_memory_mib, 8 * 1024);
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    expect_good(text);
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &again, &error));
+    assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
+    mem_free(text);
+}
+
+static void the_next_tier_is_a_pool_that_comes_last(void **state)
+{
+    (void)state;
+    struct job_events events, again;
+    struct error error;
+    expect_good("{name: hi, kind: batch, run: {command: [x]}, "
+                "needs: {pools: [tier-1], degrade: next-tier}}");
+    assert_string_equal(spec.next_tier, "tier-2");
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
+    assert_int_equal(__builtin_popcountll(events.submitted.u.job_submitted.pool_mask), 2);
+    uint32_t degrade = events.terms.u.terms_defined.terms.degrade;
+    assert_true(degrade > 0 &&
+                (events.submitted.u.job_submitted.pool_mask >> (degrade - 1) & 1) != 0);
     char *text = job_spec_text(&catalog, &spec);
     assert_non_null(text);
     expect_good(text);
@@ -583,6 +610,7 @@ int main(void)
         cmocka_unit_test(checkpoints_may_be_left_to_the_workers),
         cmocka_unit_test(a_batch_job_needs_little),
         cmocka_unit_test(mistakes_say_what_to_do),
+        cmocka_unit_test(the_next_tier_is_a_pool_that_comes_last),
         cmocka_unit_test(data_brings_its_links_and_survives_the_text),
         cmocka_unit_test(links_are_told_apart_by_cloud_continent_and_pair),
         cmocka_unit_test(together_and_apart_are_terms_and_survive_the_text),

@@ -174,6 +174,7 @@ static void put_needs(struct writer *w, const struct catalog *catalog, const str
     close_with(w, "}");
     put_parts(w, &spec->terms);
     put_nearness(w, &spec->terms);
+    if (spec->degrades) put_member(w, "degrade", "next-tier");
     close_with(w, "}");
 }
 

@@ -6,6 +6,7 @@
 #include "core/plan_buy.h"
 #include "core/quota.h"
 #include "core/rate.h"
+#include "core/tier.h"
 
 /* Never below 0 when prices have risen: what costs nothing always fits. */
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros)
@@ -101,9 +102,19 @@ void demand_within(const pool *p, struct demand *demand, const struct allowance 
         demand->budget_left_usd_micros = left->usd_micros_per_hour;
 }
 
+/* Its own tier; the next is kept in mind as long as it holds nothing. */
+static void limit_tier(const pool *p, struct demand *demand, uint32_t job)
+{
+    struct tiers tiers = tiers_of(p, &p->shapes[p->jobs[job].shape], demand->terms);
+    if (tier_anchor(p, job, &tiers, demand)) return;
+    demand->next_tier = demand->compat_mask & tiers.next;
+    demand->compat_mask &= tiers.own;
+}
+
 void demand_limit(const pool *p, struct demand *demand, uint32_t job)
 {
     if (near_is_set(&demand->near)) limit_place(p, demand, job);
+    if (demand->terms->degrade != 0) limit_tier(p, demand, job);
     demand->rates = rate_row(p, demand->terms->work_id);
     if (demand->rates != NULL)
         demand->compat_mask &= ~rate_never(p, demand->rates, demand->compat_mask);

@@ -169,7 +169,7 @@ static const char *check_terms(const struct pool_event *event)
     if (!is_duration(t->run_us) || !is_duration(t->notice_us) || !is_duration(t->ckpt_interval_us))
         return "terms: a time below 0 or above ten years";
     if (t->data_bytes > INT64_MAX) return "terms: data does not fit 63 bits";
-    if (t->degrade > 1) return "terms: degrade is neither 0 nor 1";
+    if (t->degrade > POOLS_MAX) return "terms: degrade names no pool";
     if (t->affinity >= TOPOLOGY_END || t->spread >= TOPOLOGY_END)
         return "terms: unknown level of affinity";
     if (t->gate >= GATE_ABOVE_END) return "terms: unknown gate";

@@ -153,7 +153,7 @@ struct job_terms {
     uint32_t host_cpu_milli, host_memory_mib; /* of its node; 0 = whatever is left */
     uint32_t ncu_milli;                       /* asked for instead of devices; 0 = devices count */
     uint8_t topology_required, topology_preferred; /* carried; affinity says it (near.h) */
-    uint8_t degrade;   /* 1: the next tier of its pools when the one asked for has nothing */
+    uint8_t degrade;   /* 1 + the pool that comes last, the next tier (tier.h); 0: none */
     uint8_t affinity;  /* enum topology: its workers keep at least this close */
     uint8_t spread;    /* enum topology: its workers keep out of each other's */
     uint8_t gate;      /* enum gate_above: what happens above a cost gate */

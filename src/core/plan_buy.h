@@ -66,6 +66,7 @@ struct demand {
     const struct rate *rates; /* what its work makes of a model (rate.h); NULL = its NCU */
     uint32_t workers_left;
     struct near near;     /* same and spread */
+    uint64_t next_tier;   /* models that come last (tier.h), not in compat_mask; 0: none */
     uint32_t quota_short; /* less is wanted than asked for, for want of quota */
     uint32_t lifted;      /* obstacles taken as if they were not there (plan_wait.c) */
 };
@@ -110,14 +111,14 @@ struct mix_line {
 
 struct mix {
     uint32_t region_index, order, device_count, node_count, line_count;
-    uint32_t node_devices_min; /* smaller nodes were left out, or room would have run out */
-    uint32_t only_offer;       /* no mix would do, this one alone does; SLOT_NONE = a mix */
-    uint32_t limited;          /* nodes_max or leases_max cut it short */
-    uint32_t met, hot_ppm;     /* as in supply, */
+    uint32_t node_devices_min;    /* smaller nodes were left out, or room would have run out */
+    uint32_t only_offer;          /* no mix would do, this one alone does; SLOT_NONE = a mix */
+    uint32_t limited;             /* nodes_max or leases_max cut it short */
+    uint32_t met, hot_ppm;        /* as in supply, */
     int64_t above_max_usd_micros; /* and this */
-    struct near near;          /* where it is */
-    uint32_t single_node;      /* all on one node */
-    uint32_t reserved;
+    struct near near;             /* where it is */
+    uint32_t single_node;         /* all on one node */
+    uint32_t is_next_tier;
     int64_t unit_cost;       /* of a job with data: data.h */
     int64_t data_usd_micros; /* least that it could not bear; 0 = none */
     uint64_t ncu_milli;

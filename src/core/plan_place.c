@@ -70,8 +70,8 @@ static bool weigh_data(const pool *p, const struct demand *demand, uint32_t regi
 /* The best region that reaches the gang's minimum; the one it was in before, if that does and no
  * other is clearly cheaper. In ret_best: what it could take there; without any, the cheapest node
  * that was too dear. */
-bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
-                      uint32_t home, bool stays, struct mix *ret_best)
+static bool best_region(const pool *p, const struct shape *s, const struct demand *demand,
+                        uint32_t home, bool stays, struct mix *ret_best)
 {
     bool found = false;
     int64_t too_dear = 0;
@@ -121,6 +121,19 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
                                  .hot_ppm = hot_ppm,
                                  .above_max_usd_micros = above_max};
     return found;
+}
+
+bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
+                      uint32_t home, bool stays, struct mix *ret_best)
+{
+    if (best_region(p, s, demand, home, stays, ret_best)) return true;
+    struct demand last = *demand;
+    struct mix mix;
+    last.compat_mask = demand->next_tier;
+    if (last.compat_mask == 0 || !best_region(p, s, &last, home, stays, &mix)) return false;
+    *ret_best = mix;
+    ret_best->is_next_tier = 1;
+    return true;
 }
 
 static bool buys_fallback(const pool *p, const struct shape *s, const struct supply *supply,
@@ -217,6 +230,18 @@ static void say_region_changed(pool *p, const struct job *j, const struct mix *m
     act_decision(p, out, decision);
 }
 
+static void say_next_tier(pool *p, const struct job *j, const struct mix *mix,
+                          struct pool_output *out)
+{
+    act_decision(p, out,
+                 (struct pool_decision){.kind = DECISION_PLACE,
+                                        .reason = REASON_NEXT_TIER,
+                                        .job_id = j->job_id,
+                                        .a = j->devices_min,
+                                        .b = mix->device_count,
+                                        .c = (int64_t)mix->ncu_milli});
+}
+
 /* mix: what it takes there, NULL = devices of lower classes. */
 void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *mix,
                struct pool_output *out)
@@ -233,6 +258,7 @@ void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *m
     j->over_since_us = 0;
     j->short_since_us = p->now_us;
     data_bring(p, job, region_index, out);
+    if (mix != NULL && mix->is_next_tier) say_next_tier(p, j, mix, out);
     plan_match_list(p, job);
     job_touch(p, job);
 }
@@ -312,9 +338,14 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     struct near asked = demand.near;
     bool is_single = demand.single_node;
     enum supply_order order = SUPPLY_BY_NCU;
-    if (demand.near.open || (missing > 0 && demand.devices_left > 1)) { /* else by any order */
+    if (demand.near.open || demand.next_tier != 0 ||
+        (missing > 0 && demand.devices_left > 1)) { /* else by any order */
         struct mix mix;
         supply_best(p, &demand, j->region_index, missing, &mix);
+        if (mix.device_count < missing && demand.next_tier != 0) { /* it holds nothing yet */
+            demand.compat_mask = demand.next_tier;
+            supply_best(p, &demand, j->region_index, missing, &mix);
+        }
         demand.node_devices_min = mix.node_devices_min;
         demand.only_offer = mix.only_offer;
         demand.near = mix.near;

@@ -5,6 +5,7 @@
 #include "core/plan_buy.h"
 #include "core/quota.h"
 #include "core/rate.h"
+#include "core/tier.h"
 
 struct asking {
     const pool *p;
@@ -184,8 +185,14 @@ static void offer_strategy(struct asking *a, uint32_t region_index, uint32_t str
     demand.rates = a->rates;
     demand.capacity_mask = capacity_mask;
     demand.compat_mask = compat_mask;
+    struct tiers tiers = tiers_of(a->p, &a->shape, a->terms);
+    if (tiers.own != 0) demand.compat_mask &= tiers.own;
     if (a->limited) demand_within(a->p, &demand, &a->left);
     supply_best(a->p, &demand, region_index, a->shape.devices_min, &mix);
+    if (mix.device_count < a->shape.devices_min && (compat_mask & tiers.next) != 0) {
+        demand.compat_mask = compat_mask & tiers.next;
+        supply_best(a->p, &demand, region_index, a->shape.devices_min, &mix);
+    }
     if (mix.device_count == 0 && strategy != QUOTE_CHEAPEST_MIX) return;
     struct quote_option option = make_option(a, &mix, strategy);
     insert(a->quote, &option);

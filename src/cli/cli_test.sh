@@ -56,6 +56,16 @@ expect 0 "█▁" market import x.csv # the last price is seen
 ln -s y.csv link
 expect 1 "link: not a file, so it is not replaced" market import x.csv --out link
 [ -L link ] || { echo "FAIL: market import --out replaced a link"; failed=1; }
+jobs=$(dirname "$shoal")/../examples/jobs
+expect 0 "→ a swarm" advise "$jobs/finetune_70b.yaml" --market "$jobs/prices.csv" --server http://127.0.0.1:1
+expect 0 "does not fit: 1120 GB" advise "$jobs/finetune_70b.yaml" --market "$jobs/prices.csv"
+expect 0 "→ one node: a swarm takes" advise "$jobs/finetune_7b.yaml" --market "$jobs/prices.csv"
+expect 0 "what would change it to a swarm:" advise "$jobs/finetune_7b.yaml" --market "$jobs/prices.csv"
+expect 0 '"verdict":"swarm"' advise "$jobs/finetune_70b.yaml" --market "$jobs/prices.csv" --json
+expect 0 "list prices of the catalog" advise "$jobs/finetune_7b.yaml" --server http://127.0.0.1:1
+expect 1 "work_per_slot" advise "$jobs/hello.yaml"
+expect 1 "x.csv: no type in it is a model of the catalog" advise "$jobs/finetune_7b.yaml" --market x.csv
+expect 1 '--overhead takes 0 to 90, not "much"' advise "$jobs/finetune_7b.yaml" --overhead much
 expect 1 "is no node number" drain abc
 expect 1 "shoal.yaml: No such file" up
 expect 2 'not "lst"; see shoal ckpt --help' ckpt lst .

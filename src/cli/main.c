@@ -102,6 +102,11 @@ static const struct cli_verb verbs[] = {
      "and month, what is set aside for running jobs, and what is left of limits and cost gates.\n"
      "Bought: spot and on-demand capacity, which cost gates are about.",
      "  shoal budget\n", verb_budget},
+    {"advise", "swarm, one node or a fixed cluster: what a job should be run on", "job.yaml", 1, 1,
+     "Compares the ways to run a job: a swarm (the cheapest mix of one region), one node, equal nodes\n"
+     "that are guaranteed to stay; says which is best and what would change that. Prices: those of\n"
+     "--market, else of the running server, else the list prices of the catalog.",
+     "  shoal advise job.yaml\n  shoal advise job.yaml --market prices.csv\n", verb_advise},
     /* These read their own arguments, --help included. */
     {.name = "server", .summary = "the daemon; `shoal up` starts it", .run = run_server},
     {.name = "agent", .summary = "the pilot on one machine; drivers start it", .run = run_agent},

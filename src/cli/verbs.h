@@ -15,6 +15,7 @@ int verb_nodes(const struct cli_verb *verb, int argc, char **argv);
 int verb_drain(const struct cli_verb *verb, int argc, char **argv);
 int verb_pools(const struct cli_verb *verb, int argc, char **argv);
 int verb_budget(const struct cli_verb *verb, int argc, char **argv);
+int verb_advise(const struct cli_verb *verb, int argc, char **argv);
 int verb_market(const struct cli_verb *verb, int argc, char **argv);
 int verb_cost(const struct cli_verb *verb, int argc, char **argv);
 

@@ -51,6 +51,7 @@ struct job_spec {
     uint64_t steps;
     int64_t work_per_slot_us;
     char work[JOB_NAME_BYTES]; /* kind of work (job_work.h); "" = it has no `work` */
+    uint64_t parameters;       /* of the model, for advice; 0 = not known */
     uint32_t rate_count;
     struct job_rate rates[CATALOG_MODELS_MAX];
     char data_region[JOB_NAME_BYTES]; /* where its data lies; "" = nowhere in particular */

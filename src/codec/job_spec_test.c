@@ -602,6 +602,34 @@ static void no_allocation_failure_is_lost(void **state)
     mem_fail_at(0);
 }
 
+static void the_size_of_a_model_is_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t parameters; /* 0: a mistake */
+    } sizes[] = {{"7B", 7000000000},   {"1.5B", 1500000000}, {"350M", 350000000},
+                 {"70000000000", 70000000000}, {"0.125K", 125}, {"7G", 0}, {"B", 0},
+                 {"-7B", 0}, {"7B ", 7000000000}, {"7BB", 0}, {"99999999999T", 0}, {"0", 0}};
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text,
+                       "name: j\nkind: batch\nwork: {parameters: %s}\nrun: {command: [x]}\n",
+                       sizes[i].text);
+        struct error error = {""};
+        bool ok = job_spec_parse(&catalog, NULL, "job.yaml", text, strlen(text), &spec, &error);
+        if (ok != (sizes[i].parameters != 0)) fail_msg("%s: %s", sizes[i].text, error.text);
+        if (ok) assert_int_equal(spec.parameters, sizes[i].parameters);
+        if (!ok) assert_non_null(strstr(error.text, "like 7B or 350M"));
+        if (!ok) continue;
+        char *canonical = job_spec_text(&catalog, &spec);
+        assert_true(job_spec_parse(&catalog, NULL, "again", canonical, strlen(canonical), &spec,
+                                   &error));
+        assert_int_equal(spec.parameters, sizes[i].parameters);
+        mem_free(canonical);
+    }
+}
+
 int main(void)
 {
     codec_init();
@@ -609,6 +637,7 @@ int main(void)
         cmocka_unit_test(everything_is_read),
         cmocka_unit_test(checkpoints_may_be_left_to_the_workers),
         cmocka_unit_test(a_batch_job_needs_little),
+        cmocka_unit_test(the_size_of_a_model_is_read),
         cmocka_unit_test(mistakes_say_what_to_do),
         cmocka_unit_test(the_next_tier_is_a_pool_that_comes_last),
         cmocka_unit_test(data_brings_its_links_and_survives_the_text),

@@ -232,6 +232,7 @@ static void put_work(struct writer *w, const struct catalog *catalog, const stru
     open_at(w, "work", "{");
     put_member(w, "name", spec->work);
     if (spec->terms.run_us != 0) put_number(w, "time", "\"%" PRId64 "us\"", spec->terms.run_us);
+    if (spec->parameters != 0) put_number(w, "parameters", "\"%" PRIu64 "\"", spec->parameters);
     if (spec->rate_count > 0) open_at(w, "rates", "{");
     for (uint32_t i = 0; i < spec->rate_count; i++)
         put_number(w, catalog->models[spec->rates[i].model].name, "%" PRIu64 ".%06" PRIu64,

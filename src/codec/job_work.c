@@ -4,6 +4,7 @@
 
 #include <xxhash.h>
 
+#define PARAMETERS_MAX UINT64_C(1000000000000000)
 #define TIME_MAX_US INT64_C(315360000000000) /* ten years, as the core takes it */
 #define RATE_MAX    INT64_C(1000000000000)   /* a million a second, in millionths */
 
@@ -35,12 +36,42 @@ static void read_rates(const struct catalog *catalog, struct job_spec *spec, yam
                      "no rate is above 0, so nothing could run it; give one, or drop the key");
 }
 
+/* "7B", "1.5B", "350M", "70000000000"; 0: it is none. */
+static uint64_t read_count(const char *text)
+{
+    static const char units[] = "KMBT";
+    uint64_t value = 0, scale = 1, unit = 1;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && value <= PARAMETERS_MAX; at++)
+        value = value * 10 + (uint64_t)(*at - '0');
+    if (at == text) return 0;
+    if (*at == '.')
+        for (at++; *at >= '0' && *at <= '9' && scale < 1000000; at++, scale *= 10)
+            value = value * 10 + (uint64_t)(*at - '0');
+    const char *letter = *at == '\0' ? NULL : strchr(units, *at);
+    for (const char *u = units; letter != NULL && u <= letter; u++) unit *= 1000;
+    if (letter != NULL) at++;
+    bool fits = *at == '\0' && value <= PARAMETERS_MAX * scale / unit;
+    return fits ? value * unit / scale : 0;
+}
+
+static void read_parameters(struct job_spec *spec, yaml_item *work)
+{
+    const char *text = yaml_string(work, "parameters", "");
+    if (text[0] == '\0') return;
+    spec->parameters = read_count(text);
+    if (spec->parameters == 0)
+        yaml_mistake(yaml_any(work, "parameters"),
+                     "expected the size of the model, like 7B or 350M, up to 1000T");
+}
+
 void job_work_read(const struct catalog *catalog, struct job_spec *spec, yaml_item *work)
 {
     if (work == NULL) return;
     yaml_name(work, "name", spec->work, sizeof spec->work);
     if (spec->work[0] == '\0') memcpy(spec->work, spec->name, sizeof spec->work);
     spec->terms.run_us = yaml_duration_us(work, "time", 1000000, TIME_MAX_US, 0);
+    read_parameters(spec, work);
     read_rates(catalog, spec, yaml_map(work, "rates"));
 }
 

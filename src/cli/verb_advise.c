@@ -1,0 +1,38 @@
+/* shoal advise job.yaml */
+#include "cli/verbs.h"
+#include "server/advise_main.h"
+
+/* The market of the running server; NULL when there is none, which is fine. */
+static char *market_of_server(const struct cli_args *args)
+{
+    struct error error;
+    struct client_reply reply;
+    const struct client_request request = {.method = "GET", .path = "/v1/market?hours=1"};
+    struct client *client = client_open(&args->client, &error);
+    bool ok = client != NULL && client_call(client, &request, &reply, &error);
+    client_close(client);
+    return ok ? reply.text : NULL;
+}
+
+int verb_advise(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct advise_words words = {0};
+    const struct cli_flag flags[] = {
+        {"--market", "FILE", "prices, as shoal market record and import --out write them", NULL,
+         &words.market_file},
+        {"--parameters", "BILLIONS", "of the model (default: work.parameters of the file)", NULL,
+         &words.parameters},
+        {"--overhead", "PERCENT", "what a swarm's orchestration takes (default 5)", NULL,
+         &words.overhead},
+        {"--network", "GBIT", "between nodes, a second (default 25)", NULL, &words.network}};
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, flags, sizeof flags / sizeof flags[0], &args);
+    if (code != CLI_GO_ON) return code;
+    struct client_reply market = {.text = words.market_file == NULL ? market_of_server(&args) : NULL};
+    words.job_file = args.words[0];
+    words.market_json = market.text;
+    words.json = args.json;
+    code = advise_main(&words);
+    client_reply_free(&market);
+    return code;
+}

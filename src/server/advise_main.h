@@ -1,0 +1,18 @@
+/* shoal advise: a job file and a market in, what would be best and why out (server/advise.h). */
+#ifndef SHOAL_SERVER_ADVISE_MAIN_H
+#define SHOAL_SERVER_ADVISE_MAIN_H
+
+#include <stdbool.h>
+
+struct advise_words {
+    const char *job_file;
+    const char *market_file; /* CSV and the like (codec/price_feed.h); NULL: none */
+    const char *market_json; /* an answer of /v1/market; NULL: none; both NULL: list prices */
+    const char *parameters, *overhead, *network; /* as given; NULL: as in the file, the defaults */
+    bool json;
+};
+
+/* The exit code. */
+int advise_main(const struct advise_words *words);
+
+#endif

@@ -268,6 +268,7 @@ bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
     memset(peer, 0, sizeof *peer);
     peer->id = m->peer_id[peer - m->peer] = id;
     peer->connected = peer->status_due = true;
+    peer->digests_due = member_mirror_owes(m, id); /* it was not there when the vote began */
     meet_again(m, peer, &lost_in);
     peer->turn_due = m->turn.tag.leader == m->config.id;
     peer->live = live;

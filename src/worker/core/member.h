@@ -383,6 +383,7 @@ void member_vote_advance(struct member *m);
 bool member_vote_is_over(const struct member *m);
 /* member_mirror.c */
 void member_mirror_begin(struct member *m);
+bool member_mirror_owes(const struct member *m, uint64_t owner); /* digests of what it owns */
 size_t member_mirror_fill(struct member *m, struct member_peer *peer, uint8_t *bytes);
 bool member_mirror_take(struct member *m, const struct member_peer *peer, const uint8_t *bytes,
                         size_t count);

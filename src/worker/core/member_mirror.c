@@ -104,6 +104,11 @@ void member_mirror_begin(struct member *m)
     }
 }
 
+bool member_mirror_owes(const struct member *m, uint64_t owner)
+{
+    return checks(m) && member_shard_stands(m) && share_any(&m->shards.base, owner, m->config.id);
+}
+
 size_t member_mirror_fill(struct member *m, struct member_peer *peer, uint8_t *bytes)
 {
     struct wire_cursor cursor = {.at = bytes, .end = bytes + WIRE_PAYLOAD_MAX};

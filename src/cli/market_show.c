@@ -25,23 +25,17 @@ enum column {
 };
 
 static const struct table_column headings[COLUMNS] = {
-    [COLUMN_ZONE] = {"zone", TABLE_LEFT},
-    [COLUMN_REGION] = {"region", TABLE_LEFT},
-    [COLUMN_MODEL] = {"model", TABLE_LEFT},
-    [COLUMN_KIND] = {"kind", TABLE_LEFT},
-    [COLUMN_PRICE] = {"$/h", TABLE_RIGHT},
-    [COLUMN_SHARE] = {"of on-demand", TABLE_RIGHT},
-    [COLUMN_STOCK] = {"stock", TABLE_RIGHT},
-    [COLUMN_HELD] = {"held", TABLE_RIGHT},
-    [COLUMN_LOST] = {"lost", TABLE_RIGHT},
-    [COLUMN_HOUR] = {"up 1 h", TABLE_RIGHT},
-    [COLUMN_HALF] = {"half up", TABLE_RIGHT},
-    [COLUMN_TREND] = {"price of late", TABLE_LEFT},
+    [COLUMN_ZONE] = {"zone", TABLE_LEFT},     [COLUMN_REGION] = {"region", TABLE_LEFT},
+    [COLUMN_MODEL] = {"model", TABLE_LEFT},   [COLUMN_KIND] = {"kind", TABLE_LEFT},
+    [COLUMN_PRICE] = {"$/h", TABLE_RIGHT},    [COLUMN_SHARE] = {"of on-demand", TABLE_RIGHT},
+    [COLUMN_STOCK] = {"stock", TABLE_RIGHT},  [COLUMN_HELD] = {"held", TABLE_RIGHT},
+    [COLUMN_LOST] = {"lost", TABLE_RIGHT},    [COLUMN_HOUR] = {"up 1 h", TABLE_RIGHT},
+    [COLUMN_HALF] = {"half up", TABLE_RIGHT}, [COLUMN_TREND] = {"price of late", TABLE_LEFT},
 };
 
 /* Left out in this order where the terminal is narrow. */
-static const enum column dropped_first[] = {COLUMN_REGION, COLUMN_HELD, COLUMN_STOCK,
-                                            COLUMN_LOST,   COLUMN_HOUR, COLUMN_SHARE, COLUMN_HALF};
+static const enum column dropped_first[] = {COLUMN_REGION, COLUMN_HELD,  COLUMN_STOCK, COLUMN_LOST,
+                                            COLUMN_HOUR,   COLUMN_SHARE, COLUMN_HALF};
 enum { DROPS = sizeof dropped_first / sizeof dropped_first[0] };
 
 /* ---- rows of offers ---- */
@@ -67,8 +61,7 @@ static bool list_open(const json_t *offers, struct list *ret, struct error *ret_
     *ret = (struct list){.rows = mem_zalloc(json_array_size(offers) + 1, sizeof(json_t *))};
     if (ret->rows == NULL) return error_set(ret_error, "out of memory for the table");
     json_array_foreach(offers, i, row) ret->rows[ret->count++] = row;
-    if (ret->count > 1)
-        qsort(ret->rows, ret->count, sizeof(json_t *), by_model_and_price);
+    if (ret->count > 1) qsort(ret->rows, ret->count, sizeof(json_t *), by_model_and_price);
     return true;
 }
 
@@ -83,8 +76,8 @@ static const char *trend(char *bars, size_t bytes, const json_t *history, int64_
     for (uint32_t i = 0; i < width; i++) {
         int64_t when = begin + (now_us - begin) / (width - 1) * i;
         if (i + 1 == width) when = INT64_MAX;
-        while (at + 1 < count && json_integer_value(json_array_get(
-                                     json_array_get(history, at + 1), 0)) <= when)
+        while (at + 1 < count &&
+               json_integer_value(json_array_get(json_array_get(history, at + 1), 0)) <= when)
             at++;
         values[i] = json_integer_value(json_array_get(json_array_get(history, at), 1));
     }
@@ -101,7 +94,7 @@ static void add_survival(struct table *table, enum column column, const json_t *
         table_cell(table, nodes == 0 ? "-" : "%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT,
                    row_int(survival, "lost"), nodes);
     else if (!is_spot && row_int(survival, "lost") == 0)
-        table_cell(table, "-"); /* nobody takes it away */
+        table_cell(table, "-");     /* nobody takes it away */
     else if (column == COLUMN_HOUR) /* ~: nothing seen of it yet, what is usual for spot */
         table_cell(table, "%s%s", nodes == 0 ? "~" : "",
                    format_share(text, row_int(survival, "hour_ppm")));
@@ -132,9 +125,7 @@ static void add_cell(struct table *table, enum column column, const json_t *row,
                    on_demand <= 0 ? "-" : format_share(text, price * 1000000 / on_demand));
         break;
     case COLUMN_STOCK: table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "stock")); break;
-    case COLUMN_HELD:
-        table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "nodes_held"));
-        break;
+    case COLUMN_HELD: table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "nodes_held")); break;
     case COLUMN_TREND:
         table_cell(table, "%s",
                    trend(bars, sizeof bars, row_list(row, "history"), now_us, trend_width));
@@ -204,19 +195,22 @@ static bool show_offers(const struct list *list, int64_t now_us, const struct te
 
 /* ---- spot against on-demand, a row a model ---- */
 
-static const json_t *cheapest(const struct list *list, size_t first, size_t end, bool spot)
-{
-    for (size_t i = first; i < end; i++) { /* by price */
-        const char *kind = row_text(list->rows[i], "capacity");
-        if (strcmp(kind, spot ? "spot" : "on_demand") == 0) return list->rows[i];
-    }
-    return NULL;
-}
-
 static json_int_t per_device(const json_t *row)
 {
     json_int_t devices = row_int(row, "devices");
     return row_int(row, "usd_micros_per_hour") / (devices > 0 ? devices : 1);
+}
+
+/* By the device: the rows are sorted by the price of a whole node. */
+static const json_t *cheapest(const struct list *list, size_t first, size_t end, bool spot)
+{
+    const json_t *best = NULL;
+    for (size_t i = first; i < end; i++) {
+        const char *kind = row_text(list->rows[i], "capacity");
+        if (strcmp(kind, spot ? "spot" : "on_demand") != 0) continue;
+        if (best == NULL || per_device(list->rows[i]) < per_device(best)) best = list->rows[i];
+    }
+    return best;
 }
 
 static void add_price_of(struct table *table, const json_t *row)
@@ -239,15 +233,14 @@ static void add_model(struct table *table, const struct list *list, size_t first
                spot == NULL || guaranteed == NULL || per_device(guaranteed) == 0
                    ? "-"
                    : format_share(text, per_device(spot) * 1000000 / per_device(guaranteed)));
-    table_cell(table, "%s",
-               ncu <= 0 ? "-" : format_usd(text, per_device(best) * 1000 / ncu, 2));
+    table_cell(table, "%s", ncu <= 0 ? "-" : format_usd(text, per_device(best) * 1000 / ncu, 2));
     table_cell(table, "%s", best == NULL ? "-" : row_text(best, "zone"));
 }
 
 static bool show_models(const struct list *list, const struct term *term, struct error *ret_error)
 {
     static const struct table_column columns[] = {
-        {"a device of", TABLE_LEFT},    {"spot", TABLE_RIGHT},     {"on-demand", TABLE_RIGHT},
+        {"a device of", TABLE_LEFT},   {"spot", TABLE_RIGHT},    {"on-demand", TABLE_RIGHT},
         {"of on-demand", TABLE_RIGHT}, {"$/NCU-h", TABLE_RIGHT}, {"cheapest in", TABLE_LEFT},
     };
     struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
@@ -283,10 +276,10 @@ static const char *end_text(const char *end)
 
 static bool show_losses(const struct list *list, const struct term *term, struct error *ret_error)
 {
-    static const struct table_column columns[] = {
-        {"lost at", TABLE_LEFT}, {"node", TABLE_RIGHT},   {"model", TABLE_LEFT},
-        {"kind", TABLE_LEFT},    {"zone", TABLE_LEFT},    {"was up", TABLE_RIGHT},
-        {"how", TABLE_LEFT}};
+    static const struct table_column columns[] = {{"lost at", TABLE_LEFT}, {"node", TABLE_RIGHT},
+                                                  {"model", TABLE_LEFT},   {"kind", TABLE_LEFT},
+                                                  {"zone", TABLE_LEFT},    {"was up", TABLE_RIGHT},
+                                                  {"how", TABLE_LEFT}};
     struct loss newest[LOSSES_SHOWN];
     uint32_t count = 0;
     for (size_t i = 0; i < list->count; i++) {

@@ -50,13 +50,28 @@ static void a_file_gets_all_columns(void **state)
     (void)state;
     char *text = shown(answer_text, 0, false);
     assert_null(strchr(text, '\033'));
-    assert_non_null(strstr(text, "z/b   east    H100 ×8  spot       $16.00          40 %      2     "
-                                 "1  2 of 5    80 %    2 h 00 min  ▁▁▁▁▁▁▁▁▁▁▁▁████████████\n"));
+    assert_non_null(strstr(text,
+                           "z/b   east    H100 ×8  spot       $16.00          40 %      2     "
+                           "1  2 of 5    80 %    2 h 00 min  ▁▁▁▁▁▁▁▁▁▁▁▁████████████\n"));
     assert_non_null(strstr(text, "-   ~10 %  ~10 min 00 s  \n"));
     assert_non_null(strstr(text, "H100         $2.00      $5.00          40 %    $0.80  z/b\n"));
     assert_non_null(strstr(text, "A10          $0.40          -             -        -  z/a\n"));
     assert_non_null(strstr(text, "  7  H100   spot  z/b   1 min 00 s  taken without notice\n"));
     assert_true(strstr(text, "  7  H100") < strstr(text, "  6  H100")); /* newest first */
+    free(text);
+}
+
+static void a_device_may_be_cheapest_in_a_dearer_node(void **state)
+{
+    (void)state;
+    char *text = shown("{\"offers\":["
+                       "{\"zone\":\"z/small\",\"model\":\"T4\",\"capacity\":\"spot\",\"devices\":1,"
+                       "\"usd_micros_per_hour\":900000},"
+                       "{\"zone\":\"z/large\",\"model\":\"T4\",\"capacity\":\"spot\",\"devices\":4,"
+                       "\"usd_micros_per_hour\":2000000}]}",
+                       0, false);
+    assert_non_null(
+        strstr(text, "T4           $0.50          -             -        -  z/large\n"));
     free(text);
 }
 
@@ -90,7 +105,8 @@ static void nothing_on_sale_is_said(void **state)
     char *text = shown("{\"offers\":[]}", 80, false);
     assert_non_null(strstr(text, "name a provider"));
     free(text);
-    text = shown("{\"offers\":[{},{\"survival\":{\"losses\":[{}]},\"history\":[[],7]}]}", 80, false);
+    text =
+        shown("{\"offers\":[{},{\"survival\":{\"losses\":[{}]},\"history\":[[],7]}]}", 80, false);
     assert_non_null(strstr(text, "$0.00"));
     free(text);
 }
@@ -113,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_gets_all_columns),
+        cmocka_unit_test(a_device_may_be_cheapest_in_a_dearer_node),
         cmocka_unit_test(the_terminal_is_filled_not_overrun),
         cmocka_unit_test(nothing_on_sale_is_said),
         cmocka_unit_test(without_memory_a_sentence),

@@ -1,13 +1,13 @@
 /* `deadline` of job.yaml: how long after its submission, or when. Described for users in docs/config.md. */
 #include "codec/job_work.h"
-#include "codec/price_feed_rows.h"
+#include "codec/utc.h"
 #include "codec/yaml_tree.h"
 #include "core/limits.h"
 
 static bool read_when(const char *text, int64_t *ret_us)
 {
     if (yaml_parse_duration_us(text, ret_us)) return *ret_us > 0 && *ret_us <= TERMS_US_MAX;
-    if (!feed_time(text, ret_us)) return false;
+    if (!utc_parse(text, ret_us)) return false;
     *ret_us -= *ret_us % 1000000;
     return *ret_us > TERMS_US_MAX && *ret_us <= TIME_US_MAX;
 }

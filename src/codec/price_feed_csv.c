@@ -120,7 +120,8 @@ static void read_line(struct price_feed *feed, struct cursor *c, const uint32_t 
         feed_pass(feed);
         return;
     }
-    if (count == columns && !c->cut && kind != KIND_UNKNOWN && feed_price(cells[COLUMN_PRICE], &usd_micros)) {
+    if (count == columns && !c->cut && kind != KIND_UNKNOWN &&
+        feed_price(cells[COLUMN_PRICE], &usd_micros)) {
         feed_add(feed, &row, usd_micros);
         return;
     }

@@ -15,8 +15,6 @@ void feed_fault(struct price_feed *feed, uint32_t row, const char *format, ...) 
 void feed_add(struct price_feed *feed, const struct feed_row *row, int64_t usd_micros_per_hour);
 void feed_pass(struct price_feed *feed); /* counts the row */
 
-/* "2020-01-31", "2020-01-31T10:00:00.000Z", "2020-01-31 10:00:00+02:00", seconds since 1970. */
-bool feed_time(const char *text, int64_t *ret_us);
 /* "0.9180": at most six places count, the seventh rounds. */
 bool feed_price(const char *text, int64_t *ret_usd_micros);
 

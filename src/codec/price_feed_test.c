@@ -41,41 +41,6 @@ static void assert_point(uint32_t at, const char *zone, int64_t at_us, int64_t u
     assert_int_equal(feed.points[at].usd_micros_per_hour, usd_micros);
 }
 
-static void times(void **state)
-{
-    (void)state;
-    int64_t us;
-    assert_true(feed_time("1970-01-01", &us));
-    assert_int_equal(us, 0);
-    assert_true(feed_time("2020-02-29T12:34:56.250Z", &us));
-    assert_int_equal(us, INT64_C(1582979696250000));
-    assert_true(feed_time("2020-02-29 12:34:56.25+00:00", &us));
-    assert_int_equal(us, INT64_C(1582979696250000));
-    assert_true(feed_time("2020-02-29T14:34:56.25+0200", &us));
-    assert_int_equal(us, INT64_C(1582979696250000));
-    assert_true(feed_time("1582979696", &us));
-    assert_int_equal(us, INT64_C(1582979696000000));
-    assert_true(feed_time("2099-12-31", &us));
-    assert_int_equal(us, INT64_C(4102358400000000));
-    static const char *const bad[] = {"",
-                                      "yesterday",
-                                      "-5",
-                                      "2019-02-29",
-                                      "2020-13-01",
-                                      "2020-00-01",
-                                      "2020-01-32",
-                                      "1969-12-31",
-                                      "2020-01-01T25:00",
-                                      "2020-01-01T10",
-                                      "2020-01-01T10:00:00ZZ",
-                                      "2020-01-01T10:00:00+25:00",
-                                      "1970-01-01T00:00:00+01:00",
-                                      "2020-1-1",
-                                      "99999999999"};
-    for (uint32_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        if (feed_time(bad[i], &us)) fail_msg("%s is a time", bad[i]);
-}
-
 static void prices(void **state)
 {
     (void)state;
@@ -284,12 +249,12 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times),
         cmocka_unit_test(prices),
         cmocka_unit_test(aws),
         cmocka_unit_test(azure),
         cmocka_unit_test(gcp),
-        cmocka_unit_test(csv_kinds), cmocka_unit_test(csv),
+        cmocka_unit_test(csv_kinds),
+        cmocka_unit_test(csv),
         cmocka_unit_test(what_is_no_feed_is_said),
         cmocka_unit_test(many_faults_are_counted_and_some_kept),
         cmocka_unit_test(every_allocation_may_fail),

@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "codec/json.h"
 #include "codec/names.h"
-#include "codec/price_feed_rows.h"
+#include "codec/utc.h"
 #include "server/replay.h"
 #include "server/rerun_main.h"
 #include "server/server.h"
@@ -60,7 +60,7 @@ static bool read_number(const char *text, uint64_t *ret_number)
 /* An event, or a time. */
 static bool read_moment(const char *text, uint64_t *ret_seq, int64_t *ret_us)
 {
-    return read_number(text, ret_seq) || (strchr(text, '-') != NULL && feed_time(text, ret_us));
+    return read_number(text, ret_seq) || (strchr(text, '-') != NULL && utc_parse(text, ret_us));
 }
 
 static bool read_seeds(const char *text, uint64_t *ret_seeds)

@@ -1,10 +1,9 @@
 #include "whatif/csv.h"
+#include "codec/utc.h"
 #include "codec/yaml.h"
 #include <string.h>
 
 enum { FIELD_BYTES = 64, DECIMALS = 6 };
-
-#define DAY_US INT64_C(86400000000)
 
 void csv_begin(struct csv *csv, const char *text, size_t bytes)
 {
@@ -88,49 +87,9 @@ bool csv_micros(const struct csv_field *field, int64_t *ret_micros)
     return yaml_parse_micros(text, ret_micros);
 }
 
-static bool digits(const char *text, uint32_t count, int64_t *ret_value)
-{
-    *ret_value = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (text[i] < '0' || text[i] > '9') return false;
-        *ret_value = *ret_value * 10 + (text[i] - '0');
-    }
-    return true;
-}
-
-/* Days since 1970 of a date of the Gregorian calendar: years begin in March, so that the leap day is
- * the last. */
-static int64_t days_of(int64_t year, int64_t month, int64_t day)
-{
-    year -= month <= 2;
-    int64_t era = year / 400;
-    int64_t of_era = year - era * 400;
-    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-static bool date_us(const char *text, int64_t *ret_us)
-{
-    int64_t year, month, day, hour = 0, minute = 0, second = 0;
-    size_t bytes = strlen(text);
-    if (bytes < 10 || text[4] != '-' || text[7] != '-') return false;
-    if (!digits(text, 4, &year) || !digits(text + 5, 2, &month) || !digits(text + 8, 2, &day))
-        return false;
-    bool timed = bytes == 19 || (bytes == 20 && text[19] == 'Z');
-    if (bytes != 10 && !timed) return false;
-    if (timed && ((text[10] != 'T' && text[10] != ' ') || text[13] != ':' || text[16] != ':' ||
-                  !digits(text + 11, 2, &hour) || !digits(text + 14, 2, &minute) ||
-                  !digits(text + 17, 2, &second)))
-        return false;
-    if (year < 1970 || year > 2099 || month < 1 || month > 12 || day < 1 || day > 31) return false;
-    if (hour > 23 || minute > 59 || second > 60) return false;
-    *ret_us = days_of(year, month, day) * DAY_US + (hour * 3600 + minute * 60 + second) * 1000000;
-    return true;
-}
-
 bool csv_time_us(const struct csv_field *field, int64_t *ret_us)
 {
     char text[FIELD_BYTES];
     if (!copy(field, text)) return false;
-    return date_us(text, ret_us) || csv_micros(field, ret_us);
+    return utc_parse(text, ret_us) || csv_micros(field, ret_us);
 }

@@ -27,7 +27,7 @@ uint32_t csv_find(const struct csv *csv, const char *name);
 bool csv_is(const struct csv_field *field, const char *word);
 bool csv_integer(const struct csv_field *field, int64_t *ret_value);
 bool csv_micros(const struct csv_field *field, int64_t *ret_micros); /* "1.25" is 1250000 */
-/* "2020-03-02T11:00:00Z", "2020-03-02 11:00:00", "2020-03-02", or seconds, in microseconds. */
+/* A moment (codec/utc.h), or seconds with a fraction, in microseconds. */
 bool csv_time_us(const struct csv_field *field, int64_t *ret_us);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { TICK_MS = 50 };
-#define BACKOFF_MIN_US INT64_C(1000000)
+#define BACKOFF_MIN_US INT64_C(200000)
 #define BACKOFF_MAX_US INT64_C(300000000)
 
 struct ranking_child {

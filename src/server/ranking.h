@@ -6,7 +6,7 @@
  *            answering by one on its standard output (codec/rank_answer.h); its standard error is ours.
  * Fallback   No answer within `timeout`, an end, or nonsense: it is killed, the built-in ranking counts,
  *            and log, metrics and a decision say so, once each time that it begins. It is started again
- *            after 1 s, later after up to 5 min, until it answers.
+ *            after 200 ms, later after up to 5 min, until it answers.
  * Threads    All on the loop.
  */
 #ifndef SHOAL_SERVER_RANKING_H

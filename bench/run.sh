@@ -44,6 +44,7 @@ measure shard build/bench/bench_shard
 measure ckpt build/bench/bench_ckpt
 measure trainer build/bench/bench_trainer bench/peer_torch.py
 measure sim build/bench/bench_sim
+measure whatif build/bench/bench_whatif
 measure fgd bench/fgd_rows.sh
 measure sia bench/sia_rows.sh
 measure gavel bench/gavel_rows.sh

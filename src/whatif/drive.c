@@ -47,6 +47,12 @@ static double draw_work(const struct world *w, const struct scene_job *entry, ui
     return work * grow_by((double)entry->spread_ppm / 1e6 * (sum - 2) * 1.7320508075688772);
 }
 
+/* Whether the world waits for its jobs. */
+static bool counts(const struct world *w, uint32_t entry)
+{
+    return w->stop_group == 0 || w->scene->jobs[entry].group + 1 == w->stop_group;
+}
+
 static void make_job(struct world *w, uint32_t entry, uint32_t number, int64_t at_us)
 {
     const struct scene_job *e = &w->scene->jobs[entry];
@@ -60,16 +66,11 @@ static void make_job(struct world *w, uint32_t entry, uint32_t number, int64_t a
     if (e->arrivals.count > 0)
         job->devices_min = job->devices_max = e->arrivals.rows[number].devices;
     job->work = draw_work(w, e, index, number);
-    if (drive_counts(w, entry)) w->live_jobs++;
+    if (counts(w, entry)) w->live_jobs++;
     if (e->after == 0) world_later(w, START_US + at_us, ON_SUBMIT, index, 0);
 }
 
 /* A case without any job of the group that the world ends with ends with the last of all. */
-bool drive_counts(const struct world *w, uint32_t entry)
-{
-    return w->stop_group == 0 || w->scene->jobs[entry].group + 1 == w->stop_group;
-}
-
 static uint32_t stop_group_of(const struct world *w)
 {
     for (uint32_t i = 0; i < w->scene->job_count; i++)
@@ -280,7 +281,7 @@ static void submit_at_once(struct world *w, uint32_t index)
 
 void drive_ended(struct world *w, uint32_t index)
 {
-    if (drive_counts(w, w->jobs[index].entry)) w->live_jobs--;
+    if (counts(w, w->jobs[index].entry)) w->live_jobs--;
     for_dependents(w, index, submit_at_once);
 }
 
@@ -289,6 +290,6 @@ void drive_refused(struct world *w, uint32_t index)
     struct live_job *job = &w->jobs[index];
     if (job->stage == JOB_ENDED || job->stage == JOB_REFUSED_BY_POOL) return;
     job->stage = JOB_REFUSED_BY_POOL;
-    if (drive_counts(w, job->entry)) w->live_jobs--;
+    if (counts(w, job->entry)) w->live_jobs--;
     for_dependents(w, index, drive_refused);
 }

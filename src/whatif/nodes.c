@@ -210,7 +210,8 @@ static void tell_jobs(struct world *w, uint32_t node)
     }
 }
 
-void site_take(struct world *w, uint32_t node)
+/* By its provider, now. */
+static void site_take(struct world *w, uint32_t node)
 {
     struct live_node *n = &w->nodes[node];
     if (!is_live(n)) return;

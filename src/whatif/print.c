@@ -70,26 +70,6 @@ static void print_classes(const struct crowd *c, FILE *stream)
     }
 }
 
-void print_table(const struct crowd *c, FILE *stream)
-{
-    const struct scene *s = c->scene;
-    (void)fprintf(stream, "%s: %u case%s, seeds %u..%u, mean and half of the 95%% interval\n\n",
-                  s->name, c->case_count, c->case_count == 1 ? "" : "s", c->first_seed,
-                  c->first_seed + c->seed_count - 1);
-    print_head(c, stream, "all jobs");
-    for (uint32_t m = 0; m < MEASURE_COUNT; m++)
-        print_row(c, stream, measure_names[m], 0, (enum measure)m);
-    print_classes(c, stream);
-    for (uint32_t g = 0; g < s->group_count && s->group_count > 1; g++) {
-        (void)fprintf(stream, "\n");
-        print_head(c, stream, s->groups[g]);
-        for (uint32_t m = 0; m < MEASURE_COUNT; m++)
-            if (m != MEASURE_PREEMPTIONS && m != MEASURE_BOUGHT)
-                print_row(c, stream, measure_names[m], 1 + g, (enum measure)m);
-    }
-    print_claims(c, stream);
-}
-
 static const char *group_name(const struct crowd *c, const struct scene_claim *claim)
 {
     return claim->group == 0 ? "all" : c->scene->groups[claim->group - 1];
@@ -101,7 +81,7 @@ static bool is_there(const struct crowd *c, const struct scene_claim *claim)
            (claim->b == SCENE_CASES_MAX || claim->b < c->case_count);
 }
 
-void print_claims(const struct crowd *c, FILE *stream)
+static void print_claims(const struct crowd *c, FILE *stream)
 {
     bool first = true;
     for (uint32_t i = 0; i < c->scene->claim_count; i++) {
@@ -123,6 +103,26 @@ void print_claims(const struct crowd *c, FILE *stream)
                       claim->b == SCENE_CASES_MAX ? "" : c->cases[claim->b].name, figure, half,
                       least ? "at least" : "at most", bound);
     }
+}
+
+void print_table(const struct crowd *c, FILE *stream)
+{
+    const struct scene *s = c->scene;
+    (void)fprintf(stream, "%s: %u case%s, seeds %u..%u, mean and half of the 95%% interval\n\n",
+                  s->name, c->case_count, c->case_count == 1 ? "" : "s", c->first_seed,
+                  c->first_seed + c->seed_count - 1);
+    print_head(c, stream, "all jobs");
+    for (uint32_t m = 0; m < MEASURE_COUNT; m++)
+        print_row(c, stream, measure_names[m], 0, (enum measure)m);
+    print_classes(c, stream);
+    for (uint32_t g = 0; g < s->group_count && s->group_count > 1; g++) {
+        (void)fprintf(stream, "\n");
+        print_head(c, stream, s->groups[g]);
+        for (uint32_t m = 0; m < MEASURE_COUNT; m++)
+            if (m != MEASURE_PREEMPTIONS && m != MEASURE_BOUGHT)
+                print_row(c, stream, measure_names[m], 1 + g, (enum measure)m);
+    }
+    print_claims(c, stream);
 }
 
 static void json_text(FILE *stream, const char *text)

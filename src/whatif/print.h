@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 void print_table(const struct crowd *crowd, FILE *stream);
-void print_claims(const struct crowd *crowd, FILE *stream);
 /* One object, without the brace that ends it: more members may follow. */
 void print_json(const struct crowd *crowd, FILE *stream);
 /* A figure with as many decimals as it needs: "13.2", "0.884", "1204". */

@@ -132,24 +132,6 @@ static bool all_used(const struct scene_reader *r, struct error *ret_error)
     return true;
 }
 
-bool scene_read(struct scene *scene, const char *file, const char *folder, const char *text,
-                size_t bytes, const struct scene_set *sets, uint32_t set_count,
-                struct error *ret_error)
-{
-    struct scene_reader r = {
-        .scene = scene, .file = file, .folder = folder, .sets = sets, .set_count = set_count};
-    if (set_count > SCENE_SETS_MAX)
-        return error_set(ret_error, "more than %d settings", SCENE_SETS_MAX);
-    if (!catalog_parse_shipped(&scene->catalog, ret_error)) return false;
-    scene->providers.count = scene->regions.count = scene->zones.count = 1;
-    r.tree = yaml_open(file, text, bytes, ret_error);
-    if (r.tree == NULL) return false;
-    read_root(&r, yaml_root(r.tree));
-    bool good = yaml_finish(r.tree, ret_error);
-    yaml_close(r.tree);
-    return good && all_used(&r, ret_error) && scene_check(scene, ret_error);
-}
-
 /* Devices of a region that the job may use at once, if ever all of it is to be had. */
 static uint64_t reach_of(const struct scene *s, const struct scene_case *c,
                          const struct scene_job *j, uint32_t region, uint32_t *ret_widest)
@@ -204,7 +186,8 @@ static bool check_job(const struct scene *s, const struct scene_case *c, const s
     return can_run(s, c, j, widest, ret_error);
 }
 
-bool scene_check(const struct scene *scene, struct error *ret_error)
+/* Demand that can never be met: says which job and why. */
+static bool check_demand(const struct scene *scene, struct error *ret_error)
 {
     if (scene->offer_count == 0) return error_set(ret_error, "%s has no offers", scene->name);
     if (scene->job_count == 0) return error_set(ret_error, "%s has no jobs", scene->name);
@@ -217,4 +200,22 @@ bool scene_check(const struct scene *scene, struct error *ret_error)
                 return false;
     }
     return true;
+}
+
+bool scene_read(struct scene *scene, const char *file, const char *folder, const char *text,
+                size_t bytes, const struct scene_set *sets, uint32_t set_count,
+                struct error *ret_error)
+{
+    struct scene_reader r = {
+        .scene = scene, .file = file, .folder = folder, .sets = sets, .set_count = set_count};
+    if (set_count > SCENE_SETS_MAX)
+        return error_set(ret_error, "more than %d settings", SCENE_SETS_MAX);
+    if (!catalog_parse_shipped(&scene->catalog, ret_error)) return false;
+    scene->providers.count = scene->regions.count = scene->zones.count = 1;
+    r.tree = yaml_open(file, text, bytes, ret_error);
+    if (r.tree == NULL) return false;
+    read_root(&r, yaml_root(r.tree));
+    bool good = yaml_finish(r.tree, ret_error);
+    yaml_close(r.tree);
+    return good && all_used(&r, ret_error) && check_demand(scene, ret_error);
 }

@@ -165,8 +165,6 @@ struct scene *scene_new(void); /* NULL: no memory */
 bool scene_read(struct scene *scene, const char *file, const char *folder, const char *text,
                 size_t bytes, const struct scene_set *sets, uint32_t set_count,
                 struct error *ret_error) WARN_UNUSED;
-/* Demand that can never be met: says which job and why. */
-bool scene_check(const struct scene *scene, struct error *ret_error) WARN_UNUSED;
 void scene_close(struct scene *scene);
 
 bool scene_case_has_offer(const struct scene_case *c, uint32_t offer);

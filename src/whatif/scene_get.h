@@ -33,10 +33,6 @@ void scene_read_offers(struct scene_reader *r, yaml_item *list);
 void scene_read_jobs(struct scene_reader *r, yaml_item *list);
 void scene_read_cases(struct scene_reader *r, yaml_item *list);
 void scene_read_claims(struct scene_reader *r, yaml_item *list);
-/* Index of a name, added if it is new; 0 when there is no more room. */
-uint32_t scene_name(struct scene_names *names, const char *name);
-/* Text of a CSV file that the scenario names; NULL after a mistake was noted at the item. */
-char *scene_load(struct scene_reader *r, yaml_item *item, const char *path, size_t *ret_bytes);
 /* `{csv: FILE, pick: {...}, ...}` into a query; NULL or the text of the file. */
 char *scene_query(struct scene_reader *r, yaml_item *map, const char *path,
                   struct series_query *query, size_t *ret_bytes);

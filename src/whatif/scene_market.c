@@ -15,7 +15,8 @@ enum { TRACE_BYTES_MAX = 256 << 20 };
 #define GAP_DEFAULT (2 * DAY_US)
 #define PPM         INT64_C(1000000)
 
-uint32_t scene_name(struct scene_names *names, const char *name)
+/* Index of a name, added if it is new; 0 when there is no more room. */
+static uint32_t name_index(struct scene_names *names, const char *name)
 {
     for (uint32_t i = 0; i < names->count; i++)
         if (strcmp(names->names[i], name) == 0) return i;
@@ -51,7 +52,8 @@ static bool expand(yaml_item *item, const char *folder, const char *path, char *
     return false;
 }
 
-char *scene_load(struct scene_reader *r, yaml_item *item, const char *path, size_t *ret_bytes)
+/* Text of a CSV file that the scenario names; NULL after a mistake was noted at the item. */
+static char *load(struct scene_reader *r, yaml_item *item, const char *path, size_t *ret_bytes)
 {
     char where[4096];
     char *text;
@@ -103,7 +105,7 @@ char *scene_query(struct scene_reader *r, yaml_item *map, const char *path, stru
     q->step_us = get_us(r, map, path, "step", 1, DAY_US, 1);
     q->gap_max_us = get_us(r, map, path, "gap_max", 0, YEARS_US, GAP_DEFAULT);
     q->scale_ppm = get_micros(r, map, path, "scale", 1000, 1000 * PPM, PPM);
-    return scene_load(r, yaml_any(map, "csv"), q->file, ret_bytes);
+    return load(r, yaml_any(map, "csv"), q->file, ret_bytes);
 }
 
 static void read_series(struct scene_reader *r, yaml_item *map, const char *path, bool is_price,
@@ -172,6 +174,8 @@ static void read_up(struct scene_reader *r, yaml_item *map, const char *path, st
     get_path(up, path, "up", here);
     if (yaml_has(up, "csv")) {
         read_series(r, up, here, false, &o->up);
+        int64_t times = get_integer(r, up, here, "times", 1, SCENE_NODES_MAX, 1);
+        for (uint32_t i = 0; i < o->up.count; i++) o->up.steps[i].value *= times;
         return;
     }
     o->up_mean_us = get_us(r, up, here, "mean", 1000000, YEARS_US, 0);
@@ -197,9 +201,9 @@ static void read_place(struct scene_reader *r, yaml_item *map, struct scene_offe
                      "place is PROVIDER/REGION/ZONE, like aws/us-east-1/us-east-1a");
         return;
     }
-    o->provider = scene_name(&r->scene->providers, part[0]);
-    o->region = scene_name(&r->scene->regions, part[1]);
-    o->zone = scene_name(&r->scene->zones, part[2]);
+    o->provider = name_index(&r->scene->providers, part[0]);
+    o->region = name_index(&r->scene->regions, part[1]);
+    o->zone = name_index(&r->scene->zones, part[2]);
     if (o->provider == 0 || o->region == 0 || o->zone == 0)
         yaml_mistake(yaml_any(map, "place"), "more than %d providers, regions or zones",
                      SCENE_PLACES_MAX - 1);

@@ -1,10 +1,15 @@
 /* Worlds by known figures: what can be worked out by hand must come out. */
+#include "base/io.h"
 #include "base/mem.h"
 #include "whatif/crowd.h"
+#include "whatif/report.h"
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -220,6 +225,143 @@ static void bad_scenarios_are_refused_with_a_reason(void **state)
            "not \"best\"");
 }
 
+static void refuse_series(const struct series_query *query, const char *text, const char *because)
+{
+    struct series series;
+    struct error error = {""};
+    assert_false(series_read(query, text, strlen(text), &series, &error));
+    if (strstr(error.text, because) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.text, because);
+    assert_null(series.steps);
+}
+
+static void bad_traces_are_refused_with_their_line(void **state)
+{
+    (void)state;
+    struct series_query price = {.file = "p.csv",
+                                 .picks = {{.column = "zone", .word = "a"}},
+                                 .pick_count = 1,
+                                 .time = "t",
+                                 .value = "usd",
+                                 .step_us = 1,
+                                 .gap_max_us = INT64_C(7200000000),
+                                 .scale_ppm = 1000000,
+                                 .is_price = true};
+    struct series_query runs = {.file = "r.csv",
+                                .time = "start",
+                                .value = "up",
+                                .length = "n",
+                                .step_us = 1000000,
+                                .gap_max_us = 1000000,
+                                .scale_ppm = 1000000};
+    refuse_series(&price, "zone,t,usd\na,0,1\na,60,0\n", "p.csv:3: a price is above 0");
+    refuse_series(&price, "zone,t,usd\na,60,1\na,0,2\n", "p.csv:3: times do not go back");
+    refuse_series(&price, "zone,t,usd\na,-5,1\n", "p.csv:2: a time is not before the beginning");
+    refuse_series(&price, "zone,t,usd\na,soon,1\n", "p.csv:2: a time is a date");
+    refuse_series(&price, "zone,t,usd\na,0,1\na,9000,2\n",
+                  "p.csv:3: nothing is known of the 9000 s");
+    refuse_series(&price, "zone,t,usd\nb,0,1\n", "no row has \"a\" in its column \"zone\"");
+    refuse_series(&price, "zone,t\na,0\n", "p.csv:1: there is no column \"usd\"");
+    refuse_series(&price, "zone,t,usd\na,0\n", "p.csv:2: a row of 2 fields");
+    refuse_series(&price, "", "is empty");
+    refuse_series(&runs, "start,n,up\n0,5,1\n3,5,0\n", "r.csv:3: runs do not overlap");
+    refuse_series(&runs, "start,n,up\n0,5,1\n50,5,0\n", "r.csv:3: nothing is known of the 45 s");
+    refuse_series(&runs, "start,n,up\n0,0,1\n", "r.csv:2: a run has a length above 0");
+    refuse_series(&runs, "start,n,up\n0,5,-1\n", "r.csv:2: nodes to be had are a number from 0");
+}
+
+static void a_trace_begins_where_it_is_cut(void **state)
+{
+    (void)state;
+    struct series_query q = {.file = "p.csv",
+                             .time = "t",
+                             .value = "usd",
+                             .step_us = 1,
+                             .from_us = INT64_C(1577923200000000),
+                             .scale_ppm = 500000,
+                             .is_price = true};
+    static const char text[] =
+        "t,usd\n2020-01-01T00:00:00Z,1\n2020-01-01 12:00:00,2\n2020-01-02,2\n"
+        "2020-01-03,4.0000001\n";
+    struct series s;
+    struct error error = {""};
+    assert_true(series_read(&q, text, strlen(text), &s, &error));
+    assert_int_equal(s.count, 2); /* said again is not a step */
+    assert_int_equal(s.steps[0].at_us, 0);
+    assert_int_equal(s.steps[0].value, 1000000);
+    assert_int_equal(s.steps[1].at_us, INT64_C(86400000000));
+    assert_int_equal(s.steps[1].value, 2000000);
+    series_free(&s);
+}
+
+/* --set: another number of the file, or a sentence about what is wrong with it. */
+static void a_setting_changes_one_number(void **state)
+{
+    (void)state;
+    static const char text[] = "name: t\npool: {worker_start: 0s}\n" OFFER_LAB
+                               "jobs:\n  - {name: j, devices: 16, work: 160, restart: 0s}\n";
+    const struct scene_set good = {.path = "jobs.j.work", .value = "320"};
+    const struct scene_set bad[] = {{.path = "jobs.j.work", .value = "-1"},
+                                    {.path = "jobs.j.wrok", .value = "1"},
+                                    {.path = "jobs.k.work", .value = "1"}};
+    static const char *const because[] = {"not a number in its range", "perhaps jobs.j.work",
+                                          "has no such number"};
+    struct error error = {""};
+    struct outcome o;
+    struct scene_case c;
+    struct scene *scene = scene_new();
+    assert_true(scene_read(scene, "test.yaml", ".", text, strlen(text), &good, 1, &error));
+    assert_true(scene_case_of_policy(scene, "shoal", &c));
+    assert_true(world_run(scene, &c, 1, NULL, &o));
+    assert_near(o.values[0][MEASURE_TIME], 20, 1e-3);
+    scene_close(scene);
+    for (uint32_t i = 0; i < 3; i++) {
+        scene = scene_new();
+        assert_false(scene_read(scene, "test.yaml", ".", text, strlen(text), &bad[i], 1, &error));
+        if (strstr(error.text, because[i]) == NULL)
+            fail_msg("\"%s\": not \"%s\"", error.text, because[i]);
+        scene_close(scene);
+    }
+}
+
+/* The report holds every case, loads nothing, and says when it cannot be written. */
+static void a_report_is_one_whole_page(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/whatif_test.XXXXXX", path[64], *page;
+    size_t bytes;
+    struct scene *scene = read_scene("name: t\n" SPOT JOBS);
+    struct scene_case cases[POLICY_COUNT];
+    struct crowd crowd = {.scene = scene,
+                          .cases = cases,
+                          .case_count = POLICY_COUNT,
+                          .first_seed = 1,
+                          .seed_count = 2,
+                          .threads = 1};
+    struct error error = {""};
+    for (uint32_t p = 0; p < POLICY_COUNT; p++)
+        assert_true(scene_case_of_policy(scene, scene_policy_names[p], &cases[p]));
+    assert_true(crowd_run(&crowd, &error));
+    assert_non_null(mkdtemp(folder));
+    assert_true(report_write(&crowd, folder, &error));
+    (void)snprintf(path, sizeof path, "%s/report.html", folder);
+    assert_true(io_read_file(path, 1 << 24, &page, &bytes, &error));
+    for (uint32_t p = 0; p < POLICY_COUNT; p++)
+        assert_non_null(strstr(page, scene_policy_names[p]));
+    assert_null(strstr(page, "http"));
+    assert_null(strstr(page, "<script"));
+    assert_null(strstr(page, "nan"));
+    assert_non_null(strstr(page, "</html>"));
+    io_fail_at(1, ENOSPC);
+    assert_false(report_write(&crowd, folder, &error));
+    io_fail_at(0, 0);
+    mem_free(page);
+    (void)unlink(path);
+    (void)rmdir(folder);
+    crowd_free(&crowd);
+    scene_close(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +373,10 @@ int main(void)
         cmocka_unit_test(the_same_seed_gives_the_same_bytes_with_any_number_of_threads),
         cmocka_unit_test(a_world_without_memory_says_so),
         cmocka_unit_test(bad_scenarios_are_refused_with_a_reason),
+        cmocka_unit_test(bad_traces_are_refused_with_their_line),
+        cmocka_unit_test(a_trace_begins_where_it_is_cut),
+        cmocka_unit_test(a_setting_changes_one_number),
+        cmocka_unit_test(a_report_is_one_whole_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

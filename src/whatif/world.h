@@ -152,7 +152,6 @@ uint32_t market_left(const struct world *w,
 void site_ensure(struct world *w, const struct pool_command *command);
 void site_release(struct world *w, uint64_t key);
 void site_observe(struct world *w, uint64_t key);
-void site_take(struct world *w, uint32_t node); /* by its provider, now */
 void site_notice(struct world *w, uint32_t node);
 void site_on(struct world *w, enum what what, uint32_t index, uint32_t version);
 void crew_ensure(struct world *w, const struct pool_command *command);
@@ -174,8 +173,7 @@ void drive_submit(struct world *w, uint32_t job);
 void drive_lost(struct world *w,
                 uint32_t job); /* a node of it is being taken, before the pool hears it */
 void drive_ended(struct world *w, uint32_t job);
-bool drive_counts(const struct world *w, uint32_t entry); /* the world ends when none is left */
-void drive_refused(struct world *w, uint32_t job);        /* it will never run */
+void drive_refused(struct world *w, uint32_t job); /* it will never run */
 bool drive_is_fixed(const struct world *w);
 bool drive_restarts(const struct world *w, const struct live_job *job);
 

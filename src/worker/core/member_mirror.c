@@ -226,6 +226,8 @@ bool member_mirror_falls_back(struct member *m)
 bool member_mirror_is_due(const struct member *m, uint64_t position)
 {
     if (!member_is_sharded(m) || position == 0 || m->mirror.position == position) return false;
+    if (m->self.leaving)
+        return false; /* one that leads takes no part in it, and sees no end of it */
     return position - m->mirror.position >= MIRROR_STEPS || member_save_is_due(m, position) ||
            (position == m->config.steps && m->config.has_store && m->saves.position != position);
 }

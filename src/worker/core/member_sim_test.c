@@ -23,8 +23,9 @@ static const uint64_t remembered[] = {
     2152,    /* a share was asked for, withdrawn, and saved all the same */
     2000039, /* (of this check) one that is connected again is not level again for that alone */
     2000220, /* (of this check) nor one that finds the others at their end */
-    3080,    /* one that was not connected yet when a vote began never got its mirror's digests */
-    8683,    /* two who alone saw a step end died in turn, each before its report came through */
+    2276, /* one that leads as the last that holds the moments, and leaves, gave vote after vote */
+    3080, /* one that was not connected yet when a vote began never got its mirror's digests */
+    8683, /* two who alone saw a step end died in turn, each before its report came through */
 };
 
 static void schedules_that_went_wrong_once(void **state)

@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #define STATS_US INT64_C(1000000)
+/* Each is a line with all workers in it. When the reporter is lost all repeat what may have died with it, and
+ * the group has better to do just then; the rest follows with the next ticks. */
+enum { COMMITS_AT_ONCE = 2 };
 
 void report_json(struct shoal *shoal, json_t *line)
 {
@@ -182,7 +185,8 @@ void report_changes(struct shoal *shoal)
         return;
     }
     /* The last step's line carries the hash of the final weights, so they must be in place. */
-    while (member_take_commit(m, &commit)) report_commit(shoal, &commit);
+    for (int i = 0; (i < COMMITS_AT_ONCE || m->exit != 0) && member_take_commit(m, &commit); i++)
+        report_commit(shoal, &commit);
     if (m->me != GROUP_NOBODY && m->turn.kind == TURN_COMPUTE &&
         m->turn.generation != shoal->joined_generation) {
         shoal->joined_generation = m->turn.generation;

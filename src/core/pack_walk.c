@@ -9,6 +9,7 @@ static void walk_form(struct walk *w, struct pack_form *form)
     walk_u32(w, &form->cpu_milli);
     walk_u32(w, &form->milli);
     walk_u32(w, &form->count);
+    walk_u32(w, &form->memory_mib);
     if (w->mode != WALK_READ || pack_form_check(form)) return;
     w->bad = true;
     *form = (struct pack_form){.models = 1};

@@ -245,8 +245,25 @@ static void plan_job(struct planner *p, struct pool_event *event)
     push(p, event, 0);
 }
 
-static bool is_definition(uint32_t kind)
+/* A recorded model that the other catalog does not have stays as it was: offers are of it. */
+static bool is_model_told(const struct array *definitions, uint32_t model)
 {
+    for (uint32_t i = 0; i < definitions->count; i++) {
+        const struct pool_event *event = array_at(definitions, i);
+        if (event->kind == POOL_EVENT_MODEL_DEFINED && event->u.model_defined.model == model)
+            return true;
+    }
+    return false;
+}
+
+/* The change says it in place of the record. */
+static bool is_replaced(const struct rerun_change *change, const struct pool_event *event)
+{
+    uint32_t kind = event->kind;
+    if (change->buying != 0 && kind == POOL_EVENT_BUYING_DEFINED) return true;
+    if (change->definitions == NULL) return false;
+    if (kind == POOL_EVENT_MODEL_DEFINED)
+        return is_model_told(change->definitions, event->u.model_defined.model);
     return kind == POOL_EVENT_POOL_DEFINED || kind == POOL_EVENT_ACCOUNT_DEFINED ||
            kind == POOL_EVENT_QUOTA_MODEL_DEFINED || kind == POOL_EVENT_CLASS_DEFINED ||
            kind == POOL_EVENT_MATCHING_DEFINED || kind == POOL_EVENT_GATE_DEFINED ||
@@ -262,8 +279,7 @@ static void plan_event(struct planner *p, const struct fact_event *row)
         plan_prices(p, &event);
     else if (event.kind == POOL_EVENT_JOB_SUBMITTED)
         plan_job(p, &event);
-    else if ((p->change->definitions == NULL || !is_definition(event.kind)) &&
-             (p->change->buying == 0 || event.kind != POOL_EVENT_BUYING_DEFINED))
+    else if (!is_replaced(p->change, &event))
         push(p, &event, 0);
 }
 

@@ -3,7 +3,7 @@
  * Role       Drives the very core once more from where the stretch begins, with the recorded events
  *            that no decision had a part in (changed as asked), and a modelled world that answers
  *            (server/world.h). Same facts, change and seed: same outcome, to the bit.
- * Change     What jobs submitted in the stretch may be bought, prices, definitions of pools, classes
+ * Change     What jobs submitted in the stretch may be bought, prices, definitions of models, pools, classes
  *            and accounts, and the timing of the core. The empty change is the model's own account of
  *            what happened: what it is off by there, it may be off by elsewhere.
  */

@@ -292,6 +292,22 @@ static void prices_change_by_factor_and_by_file(void **state)
     price_feed_close(&feed);
 }
 
+/* The recorded model comes after the beginning of the stretch, and must not take the new one back. */
+static void a_device_of_another_catalog_is_as_fast_as_it_says(void **state)
+{
+    struct fixture *f = *state;
+    struct array definitions;
+    array_init(&definitions, sizeof(struct pool_event));
+    struct pool_event *model = array_push(&definitions);
+    *model = (struct pool_event){.kind = POOL_EVENT_MODEL_DEFINED, .version = POOL_CORE_VERSION};
+    model->u.model_defined.ncu_milli = 2000;
+    model->u.model_defined.vram_mib = 40960;
+    const struct rerun_change twice = {.definitions = &definitions};
+    double was = mean(f, &as_recorded, SUM_COST), is = mean(f, &twice, SUM_COST);
+    if (is < 0.45 * was || is > 0.65 * was) fail_msg("%g at twice the speed, %g before", is, was);
+    array_free(&definitions);
+}
+
 /* Spot above the price of on-demand is not bought. */
 static void dear_spot_is_left_alone(void **state)
 {
@@ -392,6 +408,7 @@ int main(void)
         cmocka_unit_test(the_same_seed_is_the_same_world),
         cmocka_unit_test(without_spot_nothing_is_lost_and_all_costs_more),
         cmocka_unit_test(prices_change_by_factor_and_by_file),
+        cmocka_unit_test(a_device_of_another_catalog_is_as_fast_as_it_says),
         cmocka_unit_test(dear_spot_is_left_alone),
         cmocka_unit_test(jobs_that_allow_only_the_forbidden_keep_it),
         cmocka_unit_test(a_stretch_begins_with_what_was_there),

@@ -86,10 +86,13 @@ static uint64_t step_of(const pool *p, const struct job *j)
     return step;
 }
 
-static int64_t share_of(int64_t us, uint64_t part, uint64_t whole)
+/* part <= whole: with 32 bits each, the product of the remainder fits 64 bits without a sign. */
+static int64_t share_of(int64_t us, uint32_t part, uint32_t whole)
 {
-    return us / (int64_t)whole * (int64_t)part +
-           us % (int64_t)whole * (int64_t)part / (int64_t)whole;
+    ASSERT(us >= 0);
+    ASSERT(part <= whole);
+    uint64_t remainder = (uint64_t)us % whole;
+    return us / whole * part + (int64_t)(remainder * part / whole);
 }
 
 /* saved: as if all its nodes were lost now. */
@@ -100,7 +103,7 @@ static int64_t work_left_us(const pool *p, const struct job *j, bool saved)
     if (terms->steps_total != 0) {
         uint64_t step = saved ? j->ckpt_step : step_of(p, j);
         uint64_t left = step < terms->steps_total ? terms->steps_total - step : 0;
-        if (j->pace_us == 0) return share_of(terms->run_us, left, terms->steps_total);
+        if (j->pace_us == 0) return share_of(terms->run_us, (uint32_t)left, terms->steps_total);
         return j->pace_us < TERMS_US_MAX / (int64_t)(left + 1) ? j->pace_us * (int64_t)left
                                                                : TERMS_US_MAX;
     }

@@ -311,6 +311,28 @@ static void too_soon_is_refused_with_what_it_needs(void **state)
     bench_close(&w.b);
 }
 
+/* What is left is a share of the run: none of its products may overflow. */
+static void the_most_steps_there_are_leave_the_whole_run(void **state)
+{
+    (void)state;
+    struct world w;
+    struct job_view view;
+    const int64_t run_us = 2 * (int64_t)UINT32_MAX - 1; /* the largest remainder */
+    one_spot_up(&w);
+    bench_terms(&w.b, 9,
+                (struct job_terms){
+                    .run_us = run_us, .deadline_us = 9 * HOURS_US, .steps_total = UINT32_MAX});
+    bench_submit(&w.b, (struct test_job){.id = 1,
+                                         .min = 1,
+                                         .max = 1,
+                                         .job_class = JOB_CLASS_P2,
+                                         .kind = JOB_KIND_BATCH,
+                                         .terms_id = 9});
+    assert_true(pool_job_at(w.b.p, 0, &view));
+    assert_int_equal(view.work_left_us, run_us);
+    bench_close(&w.b);
+}
+
 static void time_enough_goes_to_spot_none_to_guaranteed(void **state)
 {
     (void)state;
@@ -541,6 +563,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_soon_is_refused_with_what_it_needs),
+        cmocka_unit_test(the_most_steps_there_are_leave_the_whole_run),
         cmocka_unit_test(time_enough_goes_to_spot_none_to_guaranteed),
         cmocka_unit_test(waits_for_spot_until_it_must_not),
         cmocka_unit_test(the_policy_is_its_pools_else_its_classes),

@@ -52,14 +52,16 @@ static void take_manifest(struct world *w, struct node *node)
         struct member_save *save = &m->saves.save[i];
         if (!save->active || !save->manifest_due) continue;
         struct wire_tag tag = save->turn.tag;
+        /* Of any of its members: a leader that leaves is none. */
+        const struct node *writer = &w->node[save->turn.member[0] - 1];
         uint32_t k = 0;
-        while (k < SHARES_KEPT && wire_tag_compare(&node->share[k].tag, &tag) != 0) k++;
+        while (k < SHARES_KEPT && wire_tag_compare(&writer->share[k].tag, &tag) != 0) k++;
         assert_true(k < SHARES_KEPT);
         if (save->step >= w->store_position) { /* else a newer one is there already */
             w->store_full = true;
             w->store_position = save->step;
-            memcpy(w->store_weights, node->share[k].weights, sizeof w->store_weights);
-            memcpy(w->store_scale, node->share[k].scale, sizeof w->store_scale);
+            memcpy(w->store_weights, writer->share[k].weights, sizeof w->store_weights);
+            memcpy(w->store_scale, writer->share[k].scale, sizeof w->store_scale);
             for (uint32_t j = 0; w->sharded && j < save->turn.member_count; j++)
                 store_moments(w, save, j);
         }

@@ -206,6 +206,18 @@ static void see_spot(const pool *p, uint32_t offer, uint32_t nodes, struct sight
         sight->least_spot = per_device(o);
 }
 
+/* Never so many at once, whatever there is in stock: more than the pool may have, or than the job pays
+ * for. */
+static bool is_too_much(const pool *p, const struct sight *sight, const struct offer *o,
+                        uint32_t nodes)
+{
+    const struct pool_limits *limits = &p->config.limits;
+    int64_t budget = sight->s->budget_usd_micros_per_hour;
+    if (nodes > limits->nodes_max || nodes > limits->leases_max) return true;
+    if (budget == 0 || part_is_special(sight->terms)) return false; /* a part costs less */
+    return o->usd_micros_per_hour > budget / nodes;
+}
+
 static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
 {
     const struct offer *o = &p->offers[offer];
@@ -216,6 +228,7 @@ static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
     uint32_t wanted = sight->s->devices_min;
     if (gives == 0 || (sight->s->kind == JOB_KIND_BATCH && gives < wanted)) return;
     uint32_t nodes = (wanted + gives - 1) / gives;
+    if (is_too_much(p, sight, o, nodes)) return;
     if (o->slowest_us > sight->slowest_us) sight->slowest_us = o->slowest_us;
     if (o->capacity == CAPACITY_SPOT) {
         see_spot(p, offer, nodes, sight);

@@ -37,11 +37,11 @@ static uint32_t draw(struct world *w, uint32_t end)
     return (uint32_t)((w->random >> 33) % end);
 }
 
-static void open_world(struct world *w, uint64_t seed)
+static void open_with(struct world *w, uint64_t seed, uint32_t nodes_max)
 {
     *w = (struct world){.random = seed * 77 + 5, .b = {.now_us = SECOND_US}, .ended_us = -1};
     pool_config_default(&w->b.config);
-    w->b.config.limits = (struct pool_limits){.nodes_max = 64,
+    w->b.config.limits = (struct pool_limits){.nodes_max = nodes_max,
                                               .jobs_max = 8,
                                               .offers_max = 16,
                                               .models_max = 2,
@@ -54,6 +54,11 @@ static void open_world(struct world *w, uint64_t seed)
     assert_non_null(w->b.memory);
     w->b.p = pool_init(w->b.memory, bytes, &w->b.config);
     bench_model(&w->b, 0, 1000, 40, 1);
+}
+
+static void open_world(struct world *w, uint64_t seed)
+{
+    open_with(w, seed, /* nodes_max */ 64);
 }
 
 static void tell_offer(struct world *w, uint64_t id, uint32_t capacity, uint32_t stock,
@@ -348,6 +353,45 @@ static void time_enough_goes_to_spot_none_to_guaranteed(void **state)
     bench_close(&w.b);
 }
 
+/* Two devices, at $6/h on demand from two nodes, at $2/h on spot from one; no time is left. */
+static uint32_t bought_for_two(uint32_t nodes_max, int64_t budget)
+{
+    struct world w;
+    open_with(&w, 1, nodes_max);
+    tell_offer(&w, ON_DEMAND, CAPACITY_ON_DEMAND, 8, 3 * USD);
+    bench_offer(&w.b, (struct test_offer){.id = SPOT_0,
+                                          .region = 1,
+                                          .model = 0,
+                                          .capacity = CAPACITY_SPOT,
+                                          .devices = 2,
+                                          .stock = 4,
+                                          .price = 2 * USD,
+                                          .on_demand = 6 * USD});
+    bench_terms(
+        &w.b, 9,
+        (struct job_terms){.run_us = 5 * HOURS_US, .deadline_us = 5 * HOURS_US + 11 * MINUTE_US});
+    bench_submit(&w.b, (struct test_job){.id = 1,
+                                         .min = 2,
+                                         .max = 2,
+                                         .budget_per_hour = budget,
+                                         .job_class = JOB_CLASS_P2,
+                                         .kind = JOB_KIND_ELASTIC,
+                                         .terms_id = 9});
+    struct node_view node;
+    assert_true(pool_node_at(w.b.p, 0, &node));
+    bench_close(&w.b);
+    return (uint32_t)node.offer_id;
+}
+
+static void guaranteed_capacity_that_it_can_never_have_is_not_waited_for(void **state)
+{
+    (void)state;
+    assert_int_equal(bought_for_two(/* nodes_max */ 64, /* budget */ 0), ON_DEMAND);
+    assert_int_equal(bought_for_two(/* nodes_max */ 1, /* budget */ 0), SPOT_0);
+    assert_int_equal(bought_for_two(/* nodes_max */ 64, /* budget */ 5 * USD), SPOT_0);
+    assert_int_equal(bought_for_two(/* nodes_max */ 64, /* budget */ 6 * USD), ON_DEMAND);
+}
+
 /* Nothing is up: it waits, and says until when at the latest; then it is forced, in time. */
 static void waits_for_spot_until_it_must_not(void **state)
 {
@@ -565,6 +609,7 @@ int main(void)
         cmocka_unit_test(too_soon_is_refused_with_what_it_needs),
         cmocka_unit_test(the_most_steps_there_are_leave_the_whole_run),
         cmocka_unit_test(time_enough_goes_to_spot_none_to_guaranteed),
+        cmocka_unit_test(guaranteed_capacity_that_it_can_never_have_is_not_waited_for),
         cmocka_unit_test(waits_for_spot_until_it_must_not),
         cmocka_unit_test(the_policy_is_its_pools_else_its_classes),
         cmocka_unit_test(who_saves_nothing_leaves_spot_in_time),

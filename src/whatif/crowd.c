@@ -101,6 +101,16 @@ struct estimate crowd_estimate(const struct crowd *crowd, uint32_t c, uint32_t r
     return measure_estimate(values, count);
 }
 
+double crowd_class_wait(const struct crowd *crowd, uint32_t c, uint32_t job_class, bool p95)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < crowd->seed_count; i++) {
+        const struct outcome *o = &crowd->outcomes[(size_t)c * crowd->seed_count + i];
+        sum += p95 ? o->class_wait_p95_h[job_class] : o->class_wait_h[job_class];
+    }
+    return sum / crowd->seed_count;
+}
+
 /* Means over means: a mean of ratios would be the figure of the one seed in which b is nearly nothing. Its
  * interval is that of the residuals, seed by seed, since both cases of a seed share their randomness. */
 struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim)

@@ -22,6 +22,8 @@ bool crowd_run(struct crowd *crowd, struct error *ret_error) WARN_UNUSED;
 void crowd_free(struct crowd *crowd);
 struct estimate crowd_estimate(const struct crowd *crowd, uint32_t c, uint32_t row,
                                enum measure measure);
+/* Hours that jobs of a class waited, the mean of the seeds: their mean, or 95th percentile. */
+double crowd_class_wait(const struct crowd *crowd, uint32_t c, uint32_t job_class, bool p95);
 /* The claim's figure: the mean of case a, over the mean of case b if there is one. */
 struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim);
 bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim);

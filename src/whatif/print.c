@@ -41,17 +41,6 @@ static void print_head(const struct crowd *c, FILE *stream, const char *name)
     (void)fprintf(stream, "\n");
 }
 
-static struct estimate class_estimate(const struct crowd *c, uint32_t i, uint32_t class, bool p95)
-{
-    struct estimate e = {0};
-    for (uint32_t s = 0; s < c->seed_count; s++) {
-        const struct outcome *o = &c->outcomes[(size_t)i * c->seed_count + s];
-        e.mean += p95 ? o->class_wait_p95_h[class] : o->class_wait_h[class];
-    }
-    e.mean /= c->seed_count;
-    return e;
-}
-
 static void print_classes(const struct crowd *c, FILE *stream)
 {
     for (uint32_t class = 0; class < JOB_CLASS_END; class ++) {
@@ -64,7 +53,8 @@ static void print_classes(const struct crowd *c, FILE *stream)
             (void)snprintf(name, sizeof name, "wait P%u %s", class, p95 ? "p95" : "mean");
             (void)fprintf(stream, "%-14s", name);
             for (uint32_t i = 0; i < c->case_count; i++)
-                print_cell(stream, class_estimate(c, i, class, p95 == 1));
+                print_cell(stream,
+                           (struct estimate){.mean = crowd_class_wait(c, i, class, p95 == 1)});
             (void)fprintf(stream, "\n");
         }
     }
@@ -170,8 +160,8 @@ static void json_case(const struct crowd *c, FILE *stream, uint32_t i)
     (void)fprintf(stream, "},\"wait_h_by_class\":{");
     for (uint32_t class = 0; class < JOB_CLASS_END; class ++)
         (void)fprintf(stream, "%s\"P%u\":{\"mean\":%.9g,\"p95\":%.9g}", class == 0 ? "" : ",",
-                      class, class_estimate(c, i, class, false).mean,
-                      class_estimate(c, i, class, true).mean);
+                      class, crowd_class_wait(c, i, class, false),
+                      crowd_class_wait(c, i, class, true));
     (void)fprintf(stream, "}}");
 }
 

@@ -94,22 +94,13 @@ static void add_table(const struct crowd *c, const char *title, uint32_t row, st
     text_add(page, "</table></div></section>\n");
 }
 
-static double class_wait(const struct crowd *c, uint32_t i, uint32_t class, bool p95)
-{
-    double sum = 0;
-    for (uint32_t s = 0; s < c->seed_count; s++) {
-        const struct outcome *o = &c->outcomes[(size_t)i * c->seed_count + s];
-        sum += p95 ? o->class_wait_p95_h[class] : o->class_wait_h[class];
-    }
-    return sum / c->seed_count;
-}
-
 static double longest_wait(const struct crowd *c)
 {
     double longest = 0;
     for (uint32_t i = 0; i < c->case_count; i++)
         for (uint32_t class = 0; class < JOB_CLASS_END; class ++)
-            if (class_wait(c, i, class, true) > longest) longest = class_wait(c, i, class, true);
+            if (crowd_class_wait(c, i, class, true) > longest)
+                longest = crowd_class_wait(c, i, class, true);
     return longest > 0 ? longest : 1;
 }
 
@@ -129,7 +120,8 @@ static void add_waits(const struct crowd *c, struct text *page)
             for (uint32_t s = 0; s < c->seed_count; s++)
                 jobs += c->outcomes[(size_t)i * c->seed_count + s].class_jobs[class];
             if (jobs == 0) continue;
-            double mean = class_wait(c, i, class, false), p95 = class_wait(c, i, class, true);
+            double mean = crowd_class_wait(c, i, class, false),
+                   p95 = crowd_class_wait(c, i, class, true);
             text_add(page, "<tr><td>P%u, ", class);
             text_add_html(page, case_name(c, i));
             text_add(

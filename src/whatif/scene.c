@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PPM      INT64_C(1000000)
-#define DAY_US   INT64_C(86400000000)
-#define YEARS_US (4000 * DAY_US)
-
 struct scene *scene_new(void)
 {
     return mem_zalloc(1, sizeof(struct scene));

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PPM INT64_C(1000000)
-
 const char *const scene_policy_names[POLICY_COUNT] = {"shoal", "on_demand", "one_zone", "failover"};
 
 static void set_bit(uint64_t *bits, uint32_t index)

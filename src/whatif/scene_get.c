@@ -1,4 +1,5 @@
 #include "whatif/scene_get.h"
+#include "codec/names.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,4 +83,12 @@ int64_t get_us(struct scene_reader *r, yaml_item *map, const char *path, const c
     int64_t value = yaml_duration_us(map, key, min, max, absent);
     return keep(r, map, path, key,
                 (struct scene_line){.kind = LINE_DURATION, .value = value, .min = min, .max = max});
+}
+
+uint32_t get_kind(yaml_item *item, const char *text)
+{
+    uint32_t kind = CAPACITY_SPOT;
+    if (!find_capacity(text, &kind))
+        yaml_mistake(item, "a kind is owned, reserved, on_demand or spot, not \"%s\"", text);
+    return kind;
 }

@@ -8,6 +8,10 @@
 
 enum { SCENE_SETS_MAX = 256 };
 
+#define PPM      INT64_C(1000000) /* also microseconds of a second, micro-dollars of a dollar */
+#define DAY_US   INT64_C(86400000000)
+#define YEARS_US (4000 * DAY_US) /* longest duration of a file */
+
 struct scene_reader {
     struct scene *scene;
     const char *file, *folder;
@@ -25,6 +29,8 @@ int64_t get_micros(struct scene_reader *r, yaml_item *map, const char *path, con
                    int64_t min, int64_t max, int64_t absent);
 int64_t get_us(struct scene_reader *r, yaml_item *map, const char *path, const char *key,
                int64_t min, int64_t max, int64_t absent);
+/* "spot", as enum capacity_kind; another word is a mistake at the item, and spot. */
+uint32_t get_kind(yaml_item *item, const char *text);
 /* "path.key"; cut when it does not fit, which is noted as a mistake at the item. */
 void get_path(yaml_item *item, const char *path, const char *key, char ret_path[SCENE_PATH_BYTES]);
 

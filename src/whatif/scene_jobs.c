@@ -1,12 +1,10 @@
 /* Jobs of a scenario: what they ask for, how they compute, when they come. */
 #include "base/mem.h"
+#include "codec/names.h"
 #include "whatif/scene_get.h"
 #include <stdio.h>
 #include <string.h>
 
-#define DAY_US   INT64_C(86400000000)
-#define YEARS_US (4000 * DAY_US)
-#define PPM      INT64_C(1000000)
 #define WORK_MAX INT64_C(1000000000000000) /* a billion NCU-hours, in micro */
 
 static uint32_t read_group(struct scene_reader *r, yaml_item *map, const char *absent)
@@ -28,11 +26,11 @@ static uint32_t read_group(struct scene_reader *r, yaml_item *map, const char *a
 
 static uint32_t read_class(yaml_item *map)
 {
+    uint32_t job_class = JOB_CLASS_P2;
     const char *text = yaml_string(map, "class", "P2");
-    if (text[0] == 'P' && text[1] >= '0' && text[1] <= '3' && text[2] == '\0')
-        return (uint32_t)(text[1] - '0');
-    yaml_mistake(yaml_any(map, "class"), "class is P0, P1, P2 or P3, not \"%s\"", text);
-    return JOB_CLASS_P2;
+    if (!find_job_class(text, &job_class))
+        yaml_mistake(yaml_any(map, "class"), "class is P0, P1, P2 or P3, not \"%s\"", text);
+    return job_class;
 }
 
 static void read_devices(struct scene_reader *r, yaml_item *map, const char *path,
@@ -75,17 +73,8 @@ static void read_speeds(struct scene_reader *r, yaml_item *map, const char *path
 
 static void read_kinds(yaml_item *list, struct scene_job *j)
 {
-    static const char *const kinds[] = {"owned", "reserved", "on_demand", "spot"};
-    for (uint32_t i = 0; i < yaml_count(list); i++) {
-        const char *text = yaml_item_string(yaml_at(list, i));
-        uint32_t kind = 0;
-        while (kind < 4 && strcmp(text, kinds[kind]) != 0) kind++;
-        if (kind == 4)
-            yaml_mistake(yaml_at(list, i),
-                         "kinds are owned, reserved, on_demand and spot, not \"%s\"", text);
-        else
-            j->capacity_mask |= 1U << (CAPACITY_OWNED + kind);
-    }
+    for (uint32_t i = 0; i < yaml_count(list); i++)
+        j->capacity_mask |= 1U << get_kind(yaml_at(list, i), yaml_item_string(yaml_at(list, i)));
 }
 
 static void read_region(struct scene_reader *r, yaml_item *map, struct scene_job *j)

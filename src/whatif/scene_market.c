@@ -9,11 +9,8 @@
 
 enum { TRACE_BYTES_MAX = 256 << 20 };
 
-#define DAY_US      INT64_C(86400000000)
-#define YEARS_US    (4000 * DAY_US)
 #define PRICE_MAX   INT64_C(10000000000)
 #define GAP_DEFAULT (2 * DAY_US)
-#define PPM         INT64_C(1000000)
 
 /* Index of a name, added if it is new; 0 when there is no more room. */
 static uint32_t name_index(struct scene_names *names, const char *name)
@@ -209,17 +206,6 @@ static void read_place(struct scene_reader *r, yaml_item *map, struct scene_offe
                      SCENE_PLACES_MAX - 1);
 }
 
-static uint32_t read_kind(yaml_item *map)
-{
-    static const char *const kinds[] = {"owned", "reserved", "on_demand", "spot"};
-    const char *text = yaml_string(map, "kind", "spot");
-    for (uint32_t i = 0; i < 4; i++)
-        if (strcmp(text, kinds[i]) == 0) return CAPACITY_OWNED + i;
-    yaml_mistake(yaml_any(map, "kind"), "kind is owned, reserved, on_demand or spot, not \"%s\"",
-                 text);
-    return CAPACITY_SPOT;
-}
-
 static uint32_t read_model(struct scene_reader *r, yaml_item *map)
 {
     uint32_t model = 0;
@@ -254,7 +240,7 @@ static void read_offer(struct scene_reader *r, yaml_item *map, struct scene_offe
     (void)yaml_require(map, "name");
     yaml_name(map, "name", o->name, sizeof o->name);
     get_path(map, "offers", o->name, path);
-    o->capacity = read_kind(map);
+    o->capacity = get_kind(yaml_any(map, "kind"), yaml_string(map, "kind", "spot"));
     o->model = read_model(r, map);
     read_place(r, map, o);
     o->device_count = (uint32_t)get_integer(r, map, path, "devices", 1, 4096, 1);

@@ -54,8 +54,7 @@ bool market_log_tail(const char *bytes, size_t count, bool is_whole, struct mark
         if (is_header) return true;
         if (!read_row(bytes + begin, bytes + end - 1, &event, &journal))
             return ret_place->event != 0 && begin != 0;
-        if (ret_place->event != 0 &&
-            (event != ret_place->event || journal != ret_place->journal))
+        if (ret_place->event != 0 && (event != ret_place->event || journal != ret_place->journal))
             return true;
         ret_place->event = event;
         ret_place->journal = journal;

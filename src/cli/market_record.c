@@ -125,8 +125,8 @@ static bool read_seconds(const char *text, double *ret_seconds)
 {
     char *end;
     *ret_seconds = text == NULL ? 10 : strtod(text, &end);
-    return text == NULL || (end != text && *end == '\0' && *ret_seconds >= 0.1 &&
-                            *ret_seconds <= SECONDS_MAX);
+    return text == NULL ||
+           (end != text && *end == '\0' && *ret_seconds >= 0.1 && *ret_seconds <= SECONDS_MAX);
 }
 
 static void wait_seconds(double seconds)

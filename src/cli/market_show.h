@@ -9,6 +9,7 @@
 #include "cli/term.h"
 #include <jansson.h>
 
-bool market_show(const json_t *answer, const struct term *term, struct error *ret_error) WARN_UNUSED;
+bool market_show(const json_t *answer, const struct term *term,
+                 struct error *ret_error) WARN_UNUSED;
 
 #endif

@@ -26,8 +26,9 @@ void job_deadline_read(struct job_spec *spec, yaml_item *root)
     const char *text = yaml_item_string(item);
     if (text[0] == '\0') return; /* noted */
     if (!read_when(text, &spec->terms.deadline_us)) {
-        yaml_mistake(item, "\"%s\" is no deadline; write how long after its submission, like 26h, "
-                           "or when, like 2027-03-01T08:00:00Z",
+        yaml_mistake(item,
+                     "\"%s\" is no deadline; write how long after its submission, like 26h, "
+                     "or when, like 2027-03-01T08:00:00Z",
                      yaml_show(text).text);
         return;
     }

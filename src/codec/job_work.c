@@ -5,8 +5,8 @@
 #include <xxhash.h>
 
 #define PARAMETERS_MAX UINT64_C(1000000000000000)
-#define TIME_MAX_US INT64_C(315360000000000) /* ten years, as the core takes it */
-#define RATE_MAX    INT64_C(1000000000000)   /* a million a second, in millionths */
+#define TIME_MAX_US    INT64_C(315360000000000) /* ten years, as the core takes it */
+#define RATE_MAX       INT64_C(1000000000000)   /* a million a second, in millionths */
 
 /* In the order of the catalog, so that the order in the file does not matter. */
 static void add_rate(struct job_spec *spec, uint32_t model, int64_t rate_micro)

@@ -34,8 +34,7 @@ bool definitions_reserve(const names *n, struct catalog *catalog, struct error *
 {
     bool fits = true;
     for (uint32_t i = 0; i < names_end(n, NAME_CAPABILITY); i++)
-        fits = fits &&
-               catalog_reserve_capability(catalog, names_text(n, NAME_CAPABILITY, i));
+        fits = fits && catalog_reserve_capability(catalog, names_text(n, NAME_CAPABILITY, i));
     for (uint32_t i = 0; i < names_end(n, NAME_MODEL); i++)
         fits = fits && catalog_reserve_model(catalog, names_text(n, NAME_MODEL, i));
     return fits || error_set(ret_error, "the journal has more device models than this program");

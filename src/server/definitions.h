@@ -14,7 +14,8 @@ const char *definitions_tell(const struct config *config, const struct catalog *
 
 /* The numbers that the names of a journal's models and capabilities mean, given to a catalog that is
  * still empty, so that files read with it mean the same. */
-bool definitions_reserve(const names *n, struct catalog *catalog, struct error *ret_error) WARN_UNUSED;
+bool definitions_reserve(const names *n, struct catalog *catalog,
+                         struct error *ret_error) WARN_UNUSED;
 /* The shipped catalog and the one that the configuration file names, into `catalog`. */
 bool definitions_catalog(struct catalog *catalog, const char *config_file, const char *text,
                          size_t bytes, struct error *ret_error) WARN_UNUSED;

@@ -142,8 +142,8 @@ static void note_boot(struct reader *r, struct seen_node *node, int64_t now_us)
     if (node->ordered_us == 0 || node->up_us < node->ordered_us || now_us < node->up_us) return;
     struct fact_boot *boot = push(r, &r->facts->boots);
     if (boot == NULL) return;
-    *boot = (struct fact_boot){
-        node->offer_id, node->up_us - node->ordered_us, now_us - node->up_us};
+    *boot =
+        (struct fact_boot){node->offer_id, node->up_us - node->ordered_us, now_us - node->up_us};
 }
 
 static void note_node_event(struct reader *r, const struct pool_event *event)
@@ -344,7 +344,8 @@ static void read_spec(const char *text, struct fact_job *job, double *ret_us_per
     const json_t *elastic = json_object_get(spec, "elastic");
     const char *kind = json_string_value(json_object_get(spec, "kind"));
     if (kind != NULL) job->is_elastic = strcmp(kind, "elastic") == 0;
-    if (job->is_elastic) job->steps = (uint64_t)json_integer_value(json_object_get(elastic, "steps"));
+    if (job->is_elastic)
+        job->steps = (uint64_t)json_integer_value(json_object_get(elastic, "steps"));
     job->checkpoint_every =
         (uint32_t)json_integer_value(json_object_get(elastic, "checkpoint_every"));
     *ret_us_per_step = microseconds(json_object_get(elastic, "work_per_slot")) *

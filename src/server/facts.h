@@ -44,9 +44,9 @@ struct fact_job {
     uint32_t is_elastic, checkpoint_every; /* 0: never, or not known */
     uint64_t steps;                        /* 0: it has none */
     double steps_per_ncu_us;               /* of one with steps; 0: not known */
-    double ncu_us;                         /* of one without: what it has left; INFINITY: no end seen */
-    int64_t ckpt_us;                       /* between two durable checkpoints; 0: not seen */
-    int64_t first_ckpt_us, last_ckpt_us;   /* while it is read */
+    double ncu_us;   /* of one without: what it has left; INFINITY: no end seen */
+    int64_t ckpt_us; /* between two durable checkpoints; 0: not seen */
+    int64_t first_ckpt_us, last_ckpt_us; /* while it is read */
     uint32_t ckpts, reserved;
 };
 
@@ -75,7 +75,7 @@ struct facts {
 
 bool facts_read(journal *j, const struct facts_options *options, struct facts *ret_facts,
                 struct error *ret_error) WARN_UNUSED;
-void facts_free(struct facts *f); /* also after a failure */
+void facts_free(struct facts *f);                                   /* also after a failure */
 struct fact_job *facts_job(const struct facts *f, uint64_t job_id); /* or NULL */
 const struct fact_offer *facts_offer(const struct facts *f, uint64_t offer_id); /* or NULL */
 

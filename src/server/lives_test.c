@@ -24,8 +24,8 @@ static int set_up(void **state)
     char path[TEST_PATH_BYTES];
     f = (struct fixture){.next_id = 1 << 16};
     test_dir_make(f.dir);
-    f.j = journal_open(
-        &(struct journal_options){.path = test_dir_path(f.dir, "journal.db", path)}, NULL);
+    f.j = journal_open(&(struct journal_options){.path = test_dir_path(f.dir, "journal.db", path)},
+                       NULL);
     batch_init(&f.b);
     lives_init(&f.lives);
     *state = &f;
@@ -87,8 +87,7 @@ static void ends_are_told_apart(void **state)
     refresh(f);
     static const uint32_t ends[] = {LIFE_TAKEN, LIFE_NOTICED, LIFE_FAILED, LIFE_GOES_ON,
                                     LIFE_GOES_ON};
-    for (uint32_t i = 0; i < 5; i++)
-        assert_int_equal(lives_find(&f->lives, 4 + i)->end, ends[i]);
+    for (uint32_t i = 0; i < 5; i++) assert_int_equal(lives_find(&f->lives, 4 + i)->end, ends[i]);
     assert_int_equal(lives_find(&f->lives, 5)->ended_us, 12 * HOUR + HOUR / 2);
     assert_null(lives_find(&f->lives, 3));
     struct survival_seen seen = {0};

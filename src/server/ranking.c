@@ -49,9 +49,9 @@ static void send_ranks(struct batch_of_ranks *b)
 
 static void begin_ranks(struct batch_of_ranks *b, struct ranking *r)
 {
-    *b = (struct batch_of_ranks){.ranking = r,
-                                 .event = {.kind = POOL_EVENT_OFFERS_RANKED,
-                                           .u.offers_ranked = {.state = RANKING_OWN}}};
+    *b = (struct batch_of_ranks){
+        .ranking = r,
+        .event = {.kind = POOL_EVENT_OFFERS_RANKED, .u.offers_ranked = {.state = RANKING_OWN}}};
 }
 
 static void add_rank(struct batch_of_ranks *b, uint64_t offer_id, uint32_t factor_ppm)
@@ -111,8 +111,8 @@ static void evaluate_all(struct ranking *r)
         int64_t fields[RANK_FIELD_COUNT];
         if (!pool_offer_at(s->pool, i, &view)) continue;
         fields_of(s, &view, fields);
-        uint32_t factor = rank_factor_ppm(rank_evaluate(&wanted(r)->program, fields),
-                                          view.usd_micros_per_hour);
+        uint32_t factor =
+            rank_factor_ppm(rank_evaluate(&wanted(r)->program, fields), view.usd_micros_per_hour);
         if (factor != view.rank_ppm) add_rank(&ranks, view.offer_id, factor);
     }
     send_ranks(&ranks);
@@ -147,8 +147,8 @@ static void fall_back(struct ranking *r, uint32_t state, const char *why)
 {
     r->failures[state]++;
     log_line(LOG_WARN, "ranking", "the built-in ranking counts until the program answers again",
-             "program=%s why=\"%s\" retry_ms=%" PRId64,
-             text_list_at(&wanted(r)->command, 0), why, r->backoff_us / 1000);
+             "program=%s why=\"%s\" retry_ms=%" PRId64, text_list_at(&wanted(r)->command, 0), why,
+             r->backoff_us / 1000);
     push_state(r, state);
     bury(r);
     r->retry_us = clock_monotonic_us() + r->backoff_us;
@@ -215,7 +215,8 @@ static void ask(struct ranking *r)
     uv_buf_t buffer = uv_buf_init(write->text, (unsigned)(bytes + 1));
     child->answer_bytes = 0;
     child->asked_us = clock_monotonic_us();
-    if (uv_write(&write->request, (uv_stream_t *)&child->input, &buffer, 1, on_written) == 0) return;
+    if (uv_write(&write->request, (uv_stream_t *)&child->input, &buffer, 1, on_written) == 0)
+        return;
     mem_free(write->text);
     mem_free(write);
 }
@@ -310,7 +311,7 @@ static struct ranking_child *make_child(struct ranking *r)
     }
     child->ranking = r;
     child->open_handles = 3;
-    (void)uv_pipe_init(&r->server->loop, &child->input, 0);  /* these inits always work */
+    (void)uv_pipe_init(&r->server->loop, &child->input, 0); /* these inits always work */
     (void)uv_pipe_init(&r->server->loop, &child->output, 0);
     child->process.data = child->input.data = child->output.data = child;
     return child;
@@ -325,7 +326,8 @@ static int spawn(struct ranking *r, struct ranking_child *child)
     argv[command->count] = NULL;
     const char *slash = strrchr(r->server->config_file, '/');
     int length = slash == NULL ? 1 : (int)(slash - r->server->config_file) + 1;
-    (void)snprintf(folder, sizeof folder, "%.*s", length, slash == NULL ? "." : r->server->config_file);
+    (void)snprintf(folder, sizeof folder, "%.*s", length,
+                   slash == NULL ? "." : r->server->config_file);
     uv_stdio_container_t stdio[] = {
         {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&child->input},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&child->output},

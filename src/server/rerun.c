@@ -22,8 +22,7 @@ static void adjust(struct run *r, const struct fact_event *row, struct pool_even
 {
     if (event->kind != POOL_EVENT_OFFER_CHANGED) return;
     world_told(r->world, event->u.offer_changed.offer_id, row->total);
-    event->u.offer_changed.stock_count =
-        world_stock(r->world, event->u.offer_changed.offer_id);
+    event->u.offer_changed.stock_count = world_stock(r->world, event->u.offer_changed.offer_id);
 }
 
 static void step(struct run *r, struct pool_event *event, int64_t now_us)
@@ -41,9 +40,8 @@ static void step(struct run *r, struct pool_event *event, int64_t now_us)
  * the core waits for. */
 static bool take_next(struct run *r)
 {
-    const struct fact_event *row = r->next < r->plan->events.count
-                                       ? array_at(&r->plan->events, r->next)
-                                       : NULL;
+    const struct fact_event *row =
+        r->next < r->plan->events.count ? array_at(&r->plan->events, r->next) : NULL;
     int64_t told_us = row == NULL ? INT64_MAX : row->event.now_us;
     int64_t world_us = world_next_us(r->world), wake_us = pool_next_wake_us(r->pool);
     struct pool_event event = {.kind = POOL_EVENT_TICK};
@@ -77,8 +75,8 @@ static bool open_pool(struct run *r, const struct rerun_change *change, void **r
 }
 
 bool rerun_run(const struct facts *f, const struct rerun_change *change,
-                const struct rerun_plan *plan, const struct survival_curve *curves, uint64_t seed,
-                struct rerun_outcome *ret_outcome, struct error *ret_error)
+               const struct rerun_plan *plan, const struct survival_curve *curves, uint64_t seed,
+               struct rerun_outcome *ret_outcome, struct error *ret_error)
 {
     void *memory = NULL;
     struct run *r = mem_zalloc(1, sizeof *r);
@@ -112,7 +110,7 @@ bool rerun_run(const struct facts *f, const struct rerun_change *change,
 /* ---- survival ---- */
 
 struct survival_curve *rerun_curves(const struct facts *f, journal *j,
-                                     struct survival_seen *ret_all, struct error *ret_error)
+                                    struct survival_seen *ret_all, struct error *ret_error)
 {
     uint32_t offers = f->offers.count;
     struct lives lives;
@@ -305,8 +303,7 @@ static void plan_buying(struct planner *p)
 static void plan_beginning(struct planner *p)
 {
     for (uint32_t i = 0; p->change->definitions != NULL && i < p->change->definitions->count; i++) {
-        struct pool_event event =
-            *(const struct pool_event *)array_at(p->change->definitions, i);
+        struct pool_event event = *(const struct pool_event *)array_at(p->change->definitions, i);
         event.now_us = p->facts->from_us;
         if (p->change->buying == 0 || event.kind != POOL_EVENT_BUYING_DEFINED) push(p, &event, 0);
     }
@@ -377,7 +374,7 @@ static void find_series(struct planner *p)
 }
 
 bool rerun_prepare(const struct facts *f, const struct rerun_change *change, const names *table,
-                    struct rerun_plan *ret_plan, struct error *ret_error)
+                   struct rerun_plan *ret_plan, struct error *ret_error)
 {
     struct planner p = {.facts = f, .change = change, .names = table, .plan = ret_plan};
     *ret_plan = (struct rerun_plan){0};
@@ -395,7 +392,8 @@ bool rerun_prepare(const struct facts *f, const struct rerun_change *change, con
             const struct fact_event *row = array_at(&f->events, i);
             if (!is_open) plan_points(&p, cursors, row->event.now_us - 1);
             plan_event(&p, row);
-            is_open = row->event.kind == POOL_EVENT_OFFERS_PRICED && row->event.u.offers_priced.more;
+            is_open =
+                row->event.kind == POOL_EVENT_OFFERS_PRICED && row->event.u.offers_priced.more;
         }
         plan_points(&p, cursors, f->to_us);
     }

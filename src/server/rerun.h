@@ -18,10 +18,10 @@
 struct rerun_change {
     uint32_t forbidden_mask; /* bit = enum capacity_kind: jobs of the stretch do without it */
     uint32_t buying;         /* enum buying_policy of all classes and pools; 0: as recorded */
-    double spot_factor, on_demand_factor;      /* of prices; 0: as recorded */
-    const struct price_feed *prices;           /* instead of recorded ones, where it has a series */
-    const struct array *definitions;           /* struct pool_event, instead of recorded ones */
-    const struct pool_config *config;          /* timing; NULL: as recorded */
+    double spot_factor, on_demand_factor; /* of prices; 0: as recorded */
+    const struct price_feed *prices;      /* instead of recorded ones, where it has a series */
+    const struct array *definitions;      /* struct pool_event, instead of recorded ones */
+    const struct pool_config *config;     /* timing; NULL: as recorded */
 };
 
 /* The events of the stretch under a change; struct fact_event. */
@@ -39,15 +39,15 @@ struct rerun_outcome {
 
 /* table: zones and models of the journal, for `prices`. */
 bool rerun_prepare(const struct facts *f, const struct rerun_change *change, const names *table,
-                    struct rerun_plan *ret_plan, struct error *ret_error) WARN_UNUSED;
+                   struct rerun_plan *ret_plan, struct error *ret_error) WARN_UNUSED;
 void rerun_plan_free(struct rerun_plan *plan);
 /* curves: survival by offer number. The outcome's tally is the caller's to tally_free(). */
 bool rerun_run(const struct facts *f, const struct rerun_change *change,
-                const struct rerun_plan *plan, const struct survival_curve *curves, uint64_t seed,
-                struct rerun_outcome *ret_outcome, struct error *ret_error) WARN_UNUSED;
+               const struct rerun_plan *plan, const struct survival_curve *curves, uint64_t seed,
+               struct rerun_outcome *ret_outcome, struct error *ret_error) WARN_UNUSED;
 /* Survival of every offer out of all lives of the journal up to the end of the stretch;
  * mem_alloc()ed, by offer number. ret_all: of spot. NULL: the sentence tells. */
 struct survival_curve *rerun_curves(const struct facts *f, journal *j,
-                                     struct survival_seen *ret_all, struct error *ret_error);
+                                    struct survival_seen *ret_all, struct error *ret_error);
 
 #endif

@@ -99,8 +99,9 @@ static bool read_price(struct rerun *r, struct error *ret_error)
     mem_free(bytes);
     change->prices = &r->prices;
     return r->has_prices ||
-           error_set(ret_error, "--price %s: no factor (1.3, spot=1.3, on_demand=0.8), and as a "
-                                "file of prices: %s",
+           error_set(ret_error,
+                     "--price %s: no factor (1.3, spot=1.3, on_demand=0.8), and as a "
+                     "file of prices: %s",
                      text, why.text);
 }
 
@@ -178,7 +179,8 @@ static bool check_prices(const struct rerun *r, struct error *ret_error)
 
 /* ---- numbers ---- */
 
-static struct rerun_spread spread(const struct rerun *r, int side, enum rerun_sum kind, double *room)
+static struct rerun_spread spread(const struct rerun *r, int side, enum rerun_sum kind,
+                                  double *room)
 {
     for (uint32_t i = 0; i < r->done[side]; i++)
         room[i] = rerun_sum_of(&r->outcomes[side][i].tally, kind);
@@ -267,12 +269,10 @@ static const char *spread_text(enum rerun_sum kind, struct rerun_spread s, bool 
     return text;
 }
 
-static const char *const sum_names[SUM_KINDS] = {[SUM_COST] = "cost",
-                                                 [SUM_WAITED] = "waiting",
-                                                 [SUM_LOST] = "nodes lost",
-                                                 [SUM_PREEMPTED] = "preemptions",
-                                                 [SUM_DONE] = "jobs done",
-                                                 [SUM_BOUGHT] = "nodes bought"};
+static const char *const sum_names[SUM_KINDS] = {
+    [SUM_COST] = "cost",       [SUM_WAITED] = "waiting",
+    [SUM_LOST] = "nodes lost", [SUM_PREEMPTED] = "preemptions",
+    [SUM_DONE] = "jobs done",  [SUM_BOUGHT] = "nodes bought"};
 
 static void print_sums(const struct rerun *r, double *room)
 {
@@ -291,17 +291,17 @@ static void print_sums(const struct rerun *r, double *room)
 static void print_job(const struct rerun *r, const struct tally_job *job)
 {
     char name[NAME_BYTES], cells[3][3][32];
-    const struct job_mean means[] = {
-        {(double)job->usd_micros, (double)job->waited_us, job->lost, job->preempted,
-         job->state == JOB_DONE},
-        job_mean(r, MODELLED, job->job_id),
-        job_mean(r, CHANGED, job->job_id)};
+    const struct job_mean means[] = {{(double)job->usd_micros, (double)job->waited_us, job->lost,
+                                      job->preempted, job->state == JOB_DONE},
+                                     job_mean(r, MODELLED, job->job_id),
+                                     job_mean(r, CHANGED, job->job_id)};
     for (int i = 0; i < 3; i++) {
         (void)value_text(SUM_COST, means[i].usd_micros, false, cells[0][i]);
         (void)value_text(SUM_WAITED, means[i].waited_us, false, cells[1][i]);
         (void)value_text(SUM_LOST, means[i].lost, false, cells[2][i]);
     }
-    printf("%4" PRIu64 "  %-16.16s  %9s %9s %9s  %9s %9s %9s  %5s %5s %5s  %4.0f %% %4.0f %% %4.0f %%\n",
+    printf("%4" PRIu64
+           "  %-16.16s  %9s %9s %9s  %9s %9s %9s  %5s %5s %5s  %4.0f %% %4.0f %% %4.0f %%\n",
            job->job_id, job_name(r, job->job_id, name), cells[0][0], cells[0][1], cells[0][2],
            cells[1][0], cells[1][1], cells[1][2], cells[2][0], cells[2][1], cells[2][2],
            means[0].done * 100, means[1].done * 100, means[2].done * 100);
@@ -309,8 +309,9 @@ static void print_job(const struct rerun *r, const struct tally_job *job)
 
 static void print_jobs(const struct rerun *r)
 {
-    printf("\n job  name                   cost: recorded, model, if        waited                  "
-           "        lost workers     done\n");
+    printf(
+        "\n job  name                   cost: recorded, model, if        waited                  "
+        "        lost workers     done\n");
     for (uint32_t i = 0; i < r->facts.recorded.jobs.count; i++)
         print_job(r, array_at(&r->facts.recorded.jobs, i));
 }
@@ -322,15 +323,18 @@ static void print_known(const struct rerun *r)
         const struct pool_event *event =
             &((const struct fact_event *)array_at(&r->facts.events, i))->event;
         jobs += event->kind == POOL_EVENT_JOB_SUBMITTED;
-        prices += event->kind == POOL_EVENT_OFFER_CHANGED || event->kind == POOL_EVENT_OFFERS_PRICED;
+        prices +=
+            event->kind == POOL_EVENT_OFFER_CHANGED || event->kind == POOL_EVENT_OFFERS_PRICED;
     }
-    printf("\nknown:    %" PRIu32 " submissions and %" PRIu32 " words about offers, when they came%s; "
+    printf("\nknown:    %" PRIu32 " submissions and %" PRIu32
+           " words about offers, when they came%s; "
            "the fate of %.0f %% of the node time\n          (%.0f %% in the model of what was), of "
            "nodes that ran when the record held one of the same offer\n",
            jobs, prices, r->words->price != NULL ? " (prices as asked)" : "",
            100 * known_share(r, CHANGED), 100 * known_share(r, MODELLED));
     printf("modelled: how long the other nodes live, from %" PRIu32 " lives of spot nodes in the "
-           "journal, %" PRIu32 " of them lost;\n          boots and starts as recorded ones; work in "
+           "journal, %" PRIu32
+           " of them lost;\n          boots and starts as recorded ones; work in "
            "proportion to NCU; nine of %" PRIu64 " worlds lie\n          between the numbers in "
            "brackets, differences are world by world\n",
            r->spot.lives, r->spot.losses, r->words->seeds);
@@ -361,8 +365,8 @@ static json_t *spread_json(struct rerun_spread s)
 }
 
 static const char *const sum_keys[SUM_KINDS] = {
-    [SUM_COST] = "usd_micros",    [SUM_WAITED] = "waited_us", [SUM_LOST] = "nodes_lost",
-    [SUM_PREEMPTED] = "preempted", [SUM_DONE] = "jobs_done",  [SUM_BOUGHT] = "nodes_bought"};
+    [SUM_COST] = "usd_micros",     [SUM_WAITED] = "waited_us", [SUM_LOST] = "nodes_lost",
+    [SUM_PREEMPTED] = "preempted", [SUM_DONE] = "jobs_done",   [SUM_BOUGHT] = "nodes_bought"};
 
 static json_t *sums_json(const struct rerun *r, double *room)
 {

@@ -20,9 +20,9 @@ struct tally_job {
     int64_t usd_micros, base_usd_micros; /* base: spent before the beginning */
     uint32_t state;                      /* enum job_state at the end */
     uint32_t lost, preempted; /* workers whose node was taken or failed; times it gave way */
-    int64_t running_since_us;            /* 0: it does not run */
+    int64_t running_since_us; /* 0: it does not run */
     uint32_t running_workers, reserved;
-    uint64_t first_step, last_step;     /* at the beginning; the highest reported */
+    uint64_t first_step, last_step; /* at the beginning; the highest reported */
     /* NCU of its running workers; times their time, in all; of that what was not lost: without
      * anybody running it goes back to what its last checkpoint kept. */
     double ncu, ncu_us, useful_ncu_us, kept_ncu_us;

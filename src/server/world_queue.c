@@ -20,8 +20,8 @@ void world_plan(world *w, int64_t at_us, uint32_t kind, uint64_t key, uint32_t s
         w->failed = true;
         return;
     }
-    *last = (struct due){
-        .at_us = at_us, .order = w->order++, .key = key, .kind = kind, .stamp = stamp};
+    *last =
+        (struct due){.at_us = at_us, .order = w->order++, .key = key, .kind = kind, .stamp = stamp};
     struct due *heap = w->due.items;
     for (uint32_t at = w->due.count - 1; at > 0 && is_before(&heap[at], &heap[(at - 1) / 2]);
          at = (at - 1) / 2)

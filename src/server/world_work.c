@@ -131,8 +131,7 @@ static double ncu_of(const world *w, const pool *p, uint64_t node_key, uint32_t 
                      uint32_t milli)
 {
     const struct world_node *node = keyed_find(&w->nodes, node_key);
-    const struct fact_offer *offer =
-        node == NULL ? NULL : facts_offer(w->facts, node->offer_id);
+    const struct fact_offer *offer = node == NULL ? NULL : facts_offer(w->facts, node->offer_id);
     if (offer == NULL) return 0;
     return pool_model_ncu_milli(p, offer->model) / 1000.0 * devices *
            (milli == 0 ? 1 : milli / 1000.0);
@@ -166,8 +165,7 @@ void world_ensure_worker(world *w, const pool *p, const struct pool_command *c, 
         worker->job_id = c->job_id;
         worker->node_key = c->node_key;
         worker->ncu = ncu_of(w, p, c->node_key, c->device_count, c->device_milli);
-        world_plan(w,
-                   now_us + world_delay(w, &w->facts->starts, c->worker_id, START_DEFAULT_US),
+        world_plan(w, now_us + world_delay(w, &w->facts->starts, c->worker_id, START_DEFAULT_US),
                    DUE_WORKER_RUNS, c->worker_id, 0);
     }
     say(w, worker, worker->runs ? WORKER_PHASE_RUNNING : WORKER_PHASE_STARTING, step_of(job),
@@ -199,9 +197,8 @@ void world_take_over_worker(world *w, const pool *p, const struct lease_view *vi
                                    .deadline_us = view->deadline_us};
     world_ensure_worker(w, p, &c, now_us);
     if (view->phase == WORKER_PHASE_RUNNING)
-        world_work_due(w, &(struct due){.at_us = now_us,
-                                        .kind = DUE_WORKER_RUNS,
-                                        .key = view->worker_id});
+        world_work_due(
+            w, &(struct due){.at_us = now_us, .kind = DUE_WORKER_RUNS, .key = view->worker_id});
     if (view->stop_reason != 0) world_stop_worker(w, &c, now_us);
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRICES_BYTES_MAX = 1 << 30, CONFIG_BYTES_MAX = 1 << 20, NAME_BYTES = 64 };
+enum { PRICES_BYTES_MAX = 1 << 30, CONFIG_BYTES_MAX = 1 << 20, NAME_BYTES = 64, FACTOR_MAX = 1000 };
 
 /* As recorded (from the journal), as the model has that, as it would have been. */
 enum { MODELLED, CHANGED, SIDES };
@@ -70,39 +70,45 @@ static const char *after(const char *text, const char *prefix)
     return strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
-static bool read_factor(const char *text, double *ret)
+static bool is_number(const char *text, double *ret)
 {
     char *end;
-    if (text == NULL) return false;
     *ret = strtod(text, &end);
-    return end != text && *end == '\0' && *ret > 0 && *ret <= 1000;
+    return end != text && *end == '\0';
 }
 
-/* "1.3", "spot=1.3", "on_demand=0.8", or a file of prices. */
-static bool read_price(struct rerun *r, struct error *ret_error)
+static bool read_prices(struct rerun *r, struct error *ret_error)
 {
     const char *text = r->words->price;
-    struct rerun_change *change = &r->changes[CHANGED];
-    double factor;
-    if (read_factor(text, &factor)) {
-        change->spot_factor = change->on_demand_factor = factor;
-        return true;
-    }
-    if (read_factor(after(text, "spot="), &change->spot_factor) ||
-        read_factor(after(text, "on_demand="), &change->on_demand_factor))
-        return true;
     char *bytes;
     size_t count;
     if (!io_read_file(text, PRICES_BYTES_MAX, &bytes, &count, ret_error)) return false;
     struct error why;
     r->has_prices = price_feed_read(bytes, count, &r->prices, &why);
     mem_free(bytes);
-    change->prices = &r->prices;
+    r->changes[CHANGED].prices = &r->prices;
     return r->has_prices ||
            error_set(ret_error,
                      "--price %s: no factor (1.3, spot=1.3, on_demand=0.8), and as a "
                      "file of prices: %s",
                      text, why.text);
+}
+
+/* "1.3", "spot=1.3", "on_demand=0.8", or a file of prices. */
+static bool read_price(struct rerun *r, struct error *ret_error)
+{
+    const char *text = r->words->price;
+    const char *spot = after(text, "spot="), *on_demand = after(text, "on_demand=");
+    struct rerun_change *change = &r->changes[CHANGED];
+    double factor;
+    if (!is_number(spot != NULL ? spot : on_demand != NULL ? on_demand : text, &factor))
+        return read_prices(r, ret_error);
+    if (!(factor > 0 && factor <= FACTOR_MAX)) /* nor NAN */
+        return error_set(ret_error, "--price %s: a factor is above 0 and at most %d", text,
+                         FACTOR_MAX);
+    if (on_demand == NULL) change->spot_factor = factor;
+    if (spot == NULL) change->on_demand_factor = factor;
+    return true;
 }
 
 static const char *keep_definition(void *arg, const struct pool_event *event)

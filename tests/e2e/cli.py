@@ -108,6 +108,7 @@ def what_if(shell):
     shell.run("replay", "--from", "30", says="events 30 to")
     shell.run("replay", "--policy", "cheapest", status=1, says="no policy \"cheapest\"; there are as_recorded")
     shell.run("replay", "--price", "no.csv", status=1, says="no.csv")
+    shell.run("replay", "--price", "spot=2000", status=1, says="above 0 and at most 1000")
     shell.run("replay", "--pool", "good.yaml", status=1, says="good.yaml:")
     (shell.folder / "foreign.csv").write_text("time,zone,type,price\n2020-01-01,z,i,1\n")
     shell.run("replay", "--price", "foreign.csv", status=1, says="none of its series is of an offer")

@@ -1,12 +1,12 @@
 #include "driver/local_replay.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "codec/utc.h"
 #include "codec/yaml.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { COLUMNS_MAX = 64, PRICE_COLUMNS = 4, AVAILABLE_COLUMNS = 4 };
 #define PRICE_MAX_USD_MICROS INT64_C(1000000000) /* as in local_scenario: $1000 an hour */
@@ -91,15 +91,6 @@ static bool series_add(struct series *series, int64_t at_us, int64_t value)
     return true;
 }
 
-static bool parse_utc(const char *text, int64_t *ret_us)
-{
-    struct tm parts = {0};
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    if (rest == NULL || *rest != '\0') return false;
-    *ret_us = (int64_t)timegm(&parts) * 1000000;
-    return true;
-}
-
 static bool parse_count(const char *text, int64_t *ret_value)
 {
     return yaml_parse_integer(text, ret_value) && *ret_value >= 0 && *ret_value <= INT32_MAX;
@@ -116,7 +107,7 @@ static bool read_price_row(struct csv *csv, const uint32_t *columns,
     (void)snprintf(name, sizeof name, "%.60s/%.60s", csv->fields[columns[0]],
                    csv->fields[columns[1]]);
     int64_t at_us, usd_micros;
-    if (!parse_utc(csv->fields[columns[2]], &at_us))
+    if (!utc_parse(csv->fields[columns[2]], &at_us))
         return csv_mistake(csv, "t_utc is not of the form 2020-01-31T12:00:00Z", ret_error);
     if (!yaml_parse_micros(csv->fields[columns[3]], &usd_micros) || usd_micros <= 0 ||
         usd_micros > PRICE_MAX_USD_MICROS)

@@ -185,7 +185,7 @@ static void test_bad_traces_name_the_line(void **state)
     } cases[] = {
         {"", ":1: the file is empty"},
         {"zone,instance_type,when,usd_per_hour\n", ":1: the header has no column \"t_utc\""},
-        {PRICES "us-1a,p3.2xlarge,2020-01-02,1\n", ":2: t_utc is not of the form"},
+        {PRICES "us-1a,p3.2xlarge,2020-02-30T00:00:00Z,1\n", ":2: t_utc is not of the form"},
         {PRICES "us-1a,p3.2xlarge,2020-01-02T00:00:00Z,cheap\n", ":2: usd_per_hour"},
         {PRICES "us-1a,p3.2xlarge,2020-01-02T00:00:00Z,-1\n", ":2: usd_per_hour"},
         {PRICES "us-1a,p3.2xlarge,2020-01-02T00:00:00Z,1\nus-1a,p3\n", ":3: the line is cut short"},

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "codec/json.h"
+#include "codec/utc.h"
 #include "server/server_state.h"
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 struct visit {
     struct server *s;
@@ -206,12 +206,8 @@ static bool push_progress(struct visit *v, const struct report_progress *progres
 /* "2026-11-29T20:14:02.123Z" -> microseconds since 1970; what cannot be read is now. */
 static int64_t time_of(struct visit *v, const char *text)
 {
-    struct tm parts = {0};
-    int millis = 0;
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
-    if (rest == NULL) return pump_now_us(v->s->pump);
-    if (rest[0] == '.') millis = atoi(rest + 1);
-    return (int64_t)timegm(&parts) * 1000000 + (millis < 1000 ? millis : 0) * 1000;
+    int64_t at_us;
+    return utc_parse(text, &at_us) ? at_us : pump_now_us(v->s->pump);
 }
 
 static bool push_log(struct visit *v, const struct report_log *log, uint64_t number, uint64_t boot)

@@ -87,7 +87,7 @@ static void walk_offer_changed(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.offer_changed.host_cpu_milli);
     walk_u32(walk, &e->u.offer_changed.host_memory_mib);
     walk_u32(walk, &e->u.offer_changed.rack);
-    walk_u32(walk, &e->u.offer_changed.reserved);
+    walk_u32(walk, &e->u.offer_changed.billing_s);
 }
 
 static void walk_job_submitted(struct walk *walk, struct pool_event *e)

@@ -167,6 +167,7 @@ json_t *offer_view_json(const struct view_names *names, const struct offer_view 
     json_set_i64(object, "up_us", view->up_us, &failed);
     json_set_i64(object, "changeover_us", view->changeover_us, &failed);
     json_set_i64(object, "refused_until_us", view->refused_until_us, &failed);
+    json_set_u64(object, "billing_s", view->billing_s == 0 ? 1 : view->billing_s, &failed);
     return json_finish(object, failed);
 }
 

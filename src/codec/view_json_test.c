@@ -162,7 +162,8 @@ static void an_offer_and_a_pool_row(void **state)
                                      .rank_ppm = 8,
                                      .hazard_ppm = 9,
                                      .up_us = 10,
-                                     .changeover_us = 11};
+                                     .changeover_us = 11,
+                                     .billing_s = 3600};
     expect(offer_view_json(&names, &offer),
            "{\"offer\":9,\"provider\":\"provider-3\",\"region\":\"region-2\",\"zone\":\"zone-4\","
            "\"rack\":\"\","
@@ -170,7 +171,7 @@ static void an_offer_and_a_pool_row(void **state)
            "\"stock\":5,\"nodes_held\":1,\"usd_micros_per_hour\":1,"
            "\"on_demand_usd_micros_per_hour\":2,\"quoted_usd_micros_per_hour\":1,\"risk_ppm\":7,"
            "\"rank_ppm\":8,\"hazard_ppm\":9,\"up_us\":10,\"changeover_us\":11,"
-           "\"refused_until_us\":6}");
+           "\"refused_until_us\":6,\"billing_s\":3600}");
     const struct config_pool pool_entry = {
         .name = "tier",
         .need = {.capability_mask = 1 | 2, .vram_min_mib = 24576},

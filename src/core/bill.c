@@ -7,23 +7,52 @@
 #define MINUTE_US INT64_C(60000000)
 /* Two percent above the quoted minutes: clocks and prices of the last moment. */
 #define SLACK_DIVISOR 50
+/* Many providers bill minutes and do not say so. */
+enum { MINUTE_S = 60, HOUR_S = 3600 };
 
-/* Per hour, when `minutes` were billed, as many providers do, begun ones in full. */
-static int64_t rate_of(int64_t usd_micros, int64_t minutes)
+static bool bills_more_than_minutes(const struct offer *o)
 {
-    int64_t rate = usd_micros * 60 / minutes;
+    return o->billing_s > MINUTE_S;
+}
+
+static int64_t unit_s(const struct offer *o)
+{
+    return bills_more_than_minutes(o) ? o->billing_s : MINUTE_S;
+}
+
+/* Per hour, when begun units were billed whole. Of more than a minute one more may have begun than we
+ * saw: its clock starts before ours. */
+static int64_t rate_of(const struct offer *o, int64_t usd_micros, int64_t window_us)
+{
+    int64_t unit_us = unit_s(o) * 1000000;
+    if (bills_more_than_minutes(o)) window_us += 2 * MINUTE_US;
+    int64_t units = (window_us + unit_us - 1) / unit_us;
+    int64_t rate = usd_micros * HOUR_S / (units * unit_s(o)); /* at most MONEY_MAX: fits */
     return rate < PRICE_MAX ? rate : PRICE_MAX;
 }
 
-/* A bill below what is owed by now is an old one, or begun minutes are not in it: a new one may hold
- * as much as is owed and a minute that has begun. */
+/* A bill below what is owed by now is an old one, or begun units are not in it: a new one may hold
+ * as much as is owed and a unit that has begun. */
 static void begin_window(pool *p, uint32_t node, int64_t billed_usd_micros)
 {
     struct node *n = &p->nodes[node];
+    const struct offer *o = &p->offers[n->offer];
     int64_t ours = ledger_usd_micros(p, node);
-    int64_t minute = p->offers[n->offer].usd_micros_per_hour / 60 + 1;
+    int64_t unit = o->usd_micros_per_hour * unit_s(o) / HOUR_S + 1;
     n->bill_from_us = p->now_us;
-    n->bill_from_usd_micros = billed_usd_micros >= ours ? billed_usd_micros : ours + minute;
+    n->bill_from_usd_micros = billed_usd_micros >= ours ? billed_usd_micros : ours + unit;
+}
+
+/* The first unit is on the first bill: when the price has been the same since then, all of it can be
+ * compared, instead of what comes with the next unit. */
+static bool begin_when_up(const pool *p, struct node *n)
+{
+    const struct offer *o = &p->offers[n->offer];
+    if (n->bill_from_us != 0 || !n->billing || !bills_more_than_minutes(o)) return false;
+    if (o->metered_us > n->up_since_us) return false;
+    n->bill_from_us = n->up_since_us;
+    n->bill_from_usd_micros = 0;
+    return true;
 }
 
 static void distrust(pool *p, const struct node *n, int64_t rate, struct pool_output *out)
@@ -45,14 +74,13 @@ void bill_seen(pool *p, uint32_t node, int64_t billed_usd_micros, struct pool_ou
     struct node *n = &p->nodes[node];
     if (billed_usd_micros < 0 || n->offer == SLOT_NONE || !act_has_room(out)) return;
     const struct offer *o = &p->offers[n->offer];
-    if (n->bill_from_us == 0 || o->metered_us > n->bill_from_us) {
+    if (!begin_when_up(p, n) && (n->bill_from_us == 0 || o->metered_us > n->bill_from_us)) {
         begin_window(p, node, billed_usd_micros);
         return;
     }
     int64_t window_us = p->now_us - n->bill_from_us;
     if (window_us < MINUTE_US) return;
-    int64_t minutes = (window_us + MINUTE_US - 1) / MINUTE_US;
-    int64_t rate = rate_of(billed_usd_micros - n->bill_from_usd_micros, minutes);
+    int64_t rate = rate_of(o, billed_usd_micros - n->bill_from_usd_micros, window_us);
     if (rate <= o->usd_micros_per_hour + o->usd_micros_per_hour / SLACK_DIVISOR) return;
     begin_window(p, node, billed_usd_micros);
     distrust(p, n, rate, out);

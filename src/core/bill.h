@@ -1,11 +1,13 @@
 /* What a provider bills against what it quotes.
  *
  * Role       While a node runs, its bill is compared with the price its offer was quoted at. A bill
- *            that no rounding to minutes explains makes the offer distrusted: from then on it costs
+ *            that no rounding to minutes, or to the longer unit that its provider bills by
+ *            (billing_s of the offer), explains makes the offer distrusted: from then on it costs
  *            what it bills, in every comparison, budget and threshold, until another price is
  *            quoted. Its nodes are looked at again as after a rise of the price.
  * Window     From one observation with a bill to a later one, a minute or more apart, between which
- *            the offer's price did not change.
+ *            the offer's price did not change. Who bills by more than a minute is compared from the
+ *            start of the node on, where that is known, since its first bill is the one to look at.
  */
 #ifndef SHOAL_CORE_BILL_H
 #define SHOAL_CORE_BILL_H

@@ -94,6 +94,69 @@ static void honest_bills_are_never_blamed(void **state)
     }
 }
 
+/* Begun units of an hour or ten minutes, counted from up to a minute before it was seen up: that is
+ * how they bill, however late the answers. */
+static void whole_hours_are_no_lie(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 100; seed++) {
+        struct bench b;
+        struct test_offer honest = lying;
+        honest.billing_s = seed % 3 == 0 ? 600 : 3600;
+        uint32_t random = seed * 2654435761u;
+        uint64_t key = open_with(&b, &honest, 1);
+        int64_t up_us = b.now_us - random % 60 * SECOND_US;
+        for (uint32_t i = 0; i < 200; i++) {
+            random = random * 1664525u + 1013904223u;
+            bench_live(&b, (1 + random / 65536 % 90) * SECOND_US);
+            int64_t age_us = (random >> 8) % 120 * SECOND_US;
+            int64_t unit_us = honest.billing_s * SECOND_US, ran_us = b.now_us - up_us - age_us;
+            int64_t units = ran_us > 0 ? (ran_us + unit_us - 1) / unit_us : 0;
+            bill(&b, key, units * honest.billing_s * honest.price / 3600);
+        }
+        assert_int_equal(b.said[DECISION_DISTRUST][REASON_BILLED_ABOVE_QUOTE], 0);
+        bench_close(&b);
+    }
+}
+
+static void a_dear_first_hour_is_found_out(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer hourly = lying;
+    hourly.billing_s = 3600;
+    uint64_t key = open_with(&b, (struct test_offer[]){hourly, steady}, 2);
+    bench_live(&b, MINUTE_US);
+    bill(&b, key, 490000); /* the first word on it */
+    const struct pool_decision *d =
+        bench_decision(&b, DECISION_DISTRUST, REASON_BILLED_ABOVE_QUOTE);
+    assert_non_null(d);
+    assert_int_equal(d->a, 490000);
+    assert_int_equal(d->b, hourly.price);
+    struct offer_view view;
+    assert_true(pool_offer_at(b.p, 0, &view));
+    assert_int_equal(view.billing_s, 3600);
+    bench_close(&b);
+}
+
+/* What it bills by is told anew with each change of the offer. */
+static void another_billing_unit_counts_from_then_on(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer hourly = lying;
+    hourly.billing_s = 3600;
+    uint64_t key = open_with(&b, &hourly, 1);
+    bill(&b, key, 0);
+    bench_live(&b, MINUTE_US);
+    bill(&b, key, hourly.price);
+    assert_int_equal(b.said[DECISION_DISTRUST][REASON_BILLED_ABOVE_QUOTE], 0);
+    bench_offer(&b, lying); /* by the second, so an hour for a minute is a lie */
+    bill(&b, key, hourly.price);
+    assert_int_equal(b.said[DECISION_DISTRUST][REASON_BILLED_ABOVE_QUOTE], 1);
+    bench_close(&b);
+}
+
 /* A price that changed in between explains anything: the comparison begins anew. */
 static void a_changed_price_begins_the_comparison_anew(void **state)
 {
@@ -119,6 +182,9 @@ int main(void)
         cmocka_unit_test(the_first_billed_minute_tells),
         cmocka_unit_test(another_quote_is_believed_again),
         cmocka_unit_test(honest_bills_are_never_blamed),
+        cmocka_unit_test(whole_hours_are_no_lie),
+        cmocka_unit_test(a_dear_first_hour_is_found_out),
+        cmocka_unit_test(another_billing_unit_counts_from_then_on),
         cmocka_unit_test(a_changed_price_begins_the_comparison_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,8 @@ static const char *check_offer(const struct pool_event *event)
     if (event->u.offer_changed.host_cpu_milli > TERMS_SIZE_MAX ||
         event->u.offer_changed.host_memory_mib > TERMS_SIZE_MAX)
         return "offer: a host with more than a million processors or a petabyte";
-    return event->u.offer_changed.reserved != 0 ? "offer: reserved field is not 0" : NULL;
+    return event->u.offer_changed.billing_s > BILLING_S_MAX ? "offer: it bills more than a day at once"
+                                                            : NULL;
 }
 
 static const char *check_prices(const struct pool_event *event)

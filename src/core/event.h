@@ -242,7 +242,7 @@ struct pool_event {
             uint32_t hazard_ppm;  /* expected losses per million node-hours */
             uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known: no limit */
             uint32_t rack; /* all of its nodes stand there, in the zone; 0 = not known */
-            uint32_t reserved;
+            uint32_t billing_s; /* it bills so many seconds whole, begun ones too; 0 = one */
         } offer_changed;
         struct {
             uint64_t job_id, spec_hash, capability_mask;

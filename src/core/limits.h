@@ -51,6 +51,7 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define THRESHOLD_PPM_NONE  UINT32_C(1000000)         /* what 0 means: the on-demand price itself */
 #define TERMS_US_MAX        INT64_C(315360000000000)  /* ten years */
 #define TERMS_SIZE_MAX      UINT32_C(1000000000)    /* a device: a million processors, a petabyte */
+#define BILLING_S_MAX       UINT32_C(86400)         /* begun days are billed whole, at most */
 #define QUOTA_MILLI_MAX     INT64_C(1000000000000)  /* a billion NCU */
 #define RATE_MICRO_MAX      UINT64_C(1000000000000) /* a million a second */
 #define WEIGHT_MILLI_MAX    UINT32_C(1000000)       /* a share a thousand times another's */

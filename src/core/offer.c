@@ -372,6 +372,7 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
     }
     o->host_cpu_milli = event->u.offer_changed.host_cpu_milli;
     o->host_memory_mib = event->u.offer_changed.host_memory_mib;
+    o->billing_s = event->u.offer_changed.billing_s;
     o->stock_count = event->u.offer_changed.stock_count;
     o->taken_count = o->taken_count == 0 ? 0 : unanswered(p, o);
     note_reach(p, o);

@@ -109,7 +109,8 @@ void bench_offer(struct bench *b, struct test_offer offer)
                                           .model = offer.model,
                                           .capacity = offer.capacity,
                                           .device_count = offer.devices,
-                                          .stock_count = offer.stock}});
+                                          .stock_count = offer.stock,
+                                          .billing_s = offer.billing_s}});
 }
 
 void bench_terms(struct bench *b, uint64_t terms_id, struct job_terms terms)

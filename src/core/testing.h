@@ -53,6 +53,7 @@ struct test_offer {
     uint32_t region, model, capacity, devices, stock;
     int64_t price, on_demand;
     uint32_t zone, rack; /* zone 0: region * 10 */
+    uint32_t billing_s;
 };
 void bench_offer(struct bench *b, struct test_offer offer);
 struct test_job {

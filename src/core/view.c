@@ -147,7 +147,8 @@ bool pool_offer_at(const pool *p, uint32_t index, struct offer_view *ret_view)
                             .hazard_ppm = risk_hazard_ppm(p, index),
                             .up_us = risk_up_us(p, index),
                             .changeover_us = o->changeover_us,
-                            .rack = o->rack};
+                            .rack = o->rack,
+                            .billing_s = o->billing_s};
     return true;
 }
 

@@ -78,6 +78,7 @@ struct offer_view {
     uint32_t hazard_ppm; /* losses per million node-hours: told, or learned if that is more */
     int64_t up_us, changeover_us; /* how long it has been on sale without a loss; 0 = not known */
     uint32_t rack;                /* 0 = not known */
+    uint32_t billing_s;           /* its bills are of so many seconds, begun ones whole; 0 = of one */
 };
 
 struct pool_totals {

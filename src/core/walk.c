@@ -8,7 +8,7 @@
 static_assert(sizeof(struct model) == 24, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct offer) == 240, "walk the new field of offer");
+static_assert(sizeof(struct offer) == 248, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
@@ -186,6 +186,7 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->host_cpu_milli);
     walk_u32(w, &o->host_memory_mib);
     walk_u32(w, &o->rack);
+    walk_u32(w, &o->billing_s);
     walk_link(w, &o->idle_link, p->offers_end);
 }
 

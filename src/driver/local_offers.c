@@ -38,6 +38,7 @@ static void tell(struct local *local, uint32_t index, int64_t price, uint32_t st
         .on_demand_usd_micros_per_hour = offer->on_demand_usd_micros_per_hour,
         .stock_count = stock,
         .hazard_ppm = hazard_ppm > UINT32_MAX ? UINT32_MAX : (uint32_t)hazard_ppm,
+        .billing_s = offer->billing_s,
     };
     local->told[index].usd_micros_per_hour = price;
     local->told[index].stock_count = stock;

@@ -3,13 +3,15 @@
 #include "codec/config.h"
 #include "codec/names.h"
 #include "codec/yaml.h"
+#include "core/limits.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define SECOND_US           INT64_C(1000000)
 #define HOUR_US             INT64_C(3600000000)
 #define YEAR_US             (365 * 24 * HOUR_US)
-#define PRICE_MAX           INT64_C(1000000000) /* $1000 an hour: above is a mistake */
+#define LOCAL_PRICE_MAX     INT64_C(1000000000) /* $1000 an hour: above is a mistake */
 #define DATA_FOLDER_DEFAULT "../shared/data"
 #define SPEEDUP_MAX         1000000
 
@@ -71,12 +73,20 @@ static int32_t require_zone(const struct local_scenario *s, yaml_item *item, con
 static void read_offer_prices(struct local_offer *offer, yaml_item *item, bool replayed)
 {
     (void)yaml_require(item, "on_demand");
-    offer->on_demand_usd_micros_per_hour = yaml_micros(item, "on_demand", 1, PRICE_MAX, 1);
+    offer->on_demand_usd_micros_per_hour = yaml_micros(item, "on_demand", 1, LOCAL_PRICE_MAX, 1);
     int64_t on_demand = offer->on_demand_usd_micros_per_hour;
     if (offer->capacity == CAPACITY_SPOT && !replayed) (void)yaml_require(item, "spot");
-    offer->spot_usd_micros_per_hour = yaml_micros(item, "spot", 1, PRICE_MAX, on_demand);
+    offer->spot_usd_micros_per_hour = yaml_micros(item, "spot", 1, LOCAL_PRICE_MAX, on_demand);
     if (offer->spot_usd_micros_per_hour > on_demand)
         yaml_mistake(item, "spot is above on_demand; lower it, spot is never dearer");
+}
+
+static uint32_t read_billing(yaml_item *item)
+{
+    int64_t unit_us = yaml_duration_us(item, "billing", SECOND_US, BILLING_S_MAX * SECOND_US, 0);
+    if (unit_us % SECOND_US != 0)
+        yaml_mistake(yaml_any(item, "billing"), "billing goes by whole seconds; write 1s, 60s or 1h");
+    return (uint32_t)(unit_us / SECOND_US);
 }
 
 static void read_offer(struct local_scenario *s, yaml_item *item)
@@ -103,6 +113,7 @@ static void read_offer(struct local_scenario *s, yaml_item *item)
     yaml_copy(item, "price_series", offer->price_series, sizeof offer->price_series, "");
     yaml_copy(item, "availability_series", offer->availability_series,
               sizeof offer->availability_series, "");
+    offer->billing_s = read_billing(item);
     read_offer_prices(offer, item, offer->price_series[0] != '\0');
     for (uint32_t i = 0; i < s->offer_count; i++) {
         const struct local_offer *other = &s->offers[i];
@@ -165,7 +176,7 @@ static void read_preempt(struct local_event *event, yaml_item *item)
 static void read_price(struct local_event *event, yaml_item *item)
 {
     event->kind = LOCAL_EVENT_PRICE;
-    event->usd_micros_per_hour = yaml_micros(item, "usd_per_hour", 1, PRICE_MAX, 0);
+    event->usd_micros_per_hour = yaml_micros(item, "usd_per_hour", 1, LOCAL_PRICE_MAX, 0);
     event->share_ppm = yaml_micros(item, "share", 1, 1000000, 0);
     event->for_us = yaml_duration_us(item, "for", 1, YEAR_US, 0);
     if ((event->usd_micros_per_hour == 0) == (event->share_ppm == 0))

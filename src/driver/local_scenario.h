@@ -35,6 +35,7 @@ struct local_offer {
     uint32_t zone_index, capacity, device_count, stock_count;
     char model[DRIVER_NAME_BYTES];
     char rack[DRIVER_NAME_BYTES]; /* "": not known */
+    uint32_t billing_s; /* billed by so many seconds, begun ones whole; 0: to the microsecond */
     int64_t on_demand_usd_micros_per_hour;
     int64_t spot_usd_micros_per_hour;      /* what the walk reverts to; on demand for other kinds */
     char price_series[LOCAL_SERIES_BYTES]; /* "ZONE/TYPE" of replay.prices; "": none */

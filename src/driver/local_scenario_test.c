@@ -15,6 +15,8 @@
 #define ZONES "zones:\n  aurora/east-a: {region: east, notice: 2s}\n"
 #define OFFERS                                                                                     \
     "offers:\n  - {zone: aurora/east-a, model: A10, kind: spot, on_demand: 1.10, spot: 0.4}\n"
+#define HOURLY                                                                                     \
+    "  - {zone: aurora/east-a, model: A10, kind: on_demand, on_demand: 1.10, billing: 1h}\n"
 
 static struct local_scenario *parse(const char *text, struct error *ret_error)
 {
@@ -26,7 +28,7 @@ static void test_everything_is_read(void **state)
     (void)state;
     struct error error;
     struct local_scenario *s =
-        parse("seed: 5\nemulate: {slot_ms_at_1_ncu: 0.5}\n" ZONES OFFERS
+        parse("seed: 5\nemulate: {slot_ms_at_1_ncu: 0.5}\n" ZONES OFFERS HOURLY
               "prices: {every: 2s, reversion: 0.25, spike_factor: {min: 2, max: 3}}\n"
               "preemptions: {mean_life: 60s, heavy_tail: 0.5, without_notice: 0.3}\n"
               "events:\n"
@@ -42,6 +44,8 @@ static void test_everything_is_read(void **state)
     assert_int_equal(s->offers[0].capacity, CAPACITY_SPOT);
     assert_int_equal(s->offers[0].device_count, 1);
     assert_int_equal(s->offers[0].spot_usd_micros_per_hour, 400000);
+    assert_int_equal(s->offers[0].billing_s, 0);
+    assert_int_equal(s->offers[1].billing_s, 3600);
     assert_true(s->prices.reversion == 0.25);
     assert_true(s->prices.spike_factor_max == 3);
     assert_true(s->preemptions.life_shape == 0.5);
@@ -80,6 +84,12 @@ static void test_mistakes_name_the_place(void **state)
         {ZONES OFFERS "  - {zone: aurora/east-a, model: A10, kind: spot, on_demand: 1, spot: 1}\n",
          "merge them"},
         {ZONES OFFERS "prizes: {every: 1s}\n", "\"prizes\""},
+        {ZONES "offers:\n  - {zone: aurora/east-a, model: A10, kind: on_demand, on_demand: 1, "
+               "billing: 1.5s}\n",
+         "s.yaml:4: billing goes by whole seconds"},
+        {ZONES "offers:\n  - {zone: aurora/east-a, model: A10, kind: on_demand, on_demand: 1, "
+               "billing: 25h}\n",
+         "\"billing\""},
         {ZONES OFFERS "preemptions: {mean_life: -3s}\n", "s.yaml:5"},
         {ZONES OFFERS "events:\n  - {preempt: {}}\n", "either `at` (a duration) or `at_step`"},
         {ZONES OFFERS "events:\n  - {at: 1s}\n", "one of `preempt`, `price` and `stock`"},

@@ -189,10 +189,23 @@ bool local_world_is_due(const struct local_world *world, uint32_t event_index, i
     return world->first_up_us != 0 && now_us >= world->first_up_us + event->at_us;
 }
 
+/* A begun unit is owed whole, at the price it began at; at most $1000/h for a day: the product fits. */
+static void bill_unit(struct local_world *world, struct local_node *node, uint32_t unit_s)
+{
+    int64_t tick = local_world_tick(world, node->billed_to_us);
+    int64_t owed = local_world_price(world, node->offer_index, tick) * unit_s;
+    node->billed_rest += owed % 3600 * 1000000;
+    node->billed_usd_micros += owed / 3600 + node->billed_rest / HOUR_US;
+    node->billed_rest %= HOUR_US;
+    node->billed_to_us += unit_s * INT64_C(1000000);
+}
+
 void local_world_bill(struct local_world *world, struct local_node *node, int64_t now_us)
 {
     /* price <= $1000/h and a tick <= 1 h: a tick's product stays below 2^62. */
     int64_t every_us = world->scenario->prices.every_us;
+    uint32_t unit_s = world->scenario->offers[node->offer_index].billing_s;
+    while (unit_s > 0 && node->billed_to_us < now_us) bill_unit(world, node, unit_s);
     while (node->billed_to_us < now_us) {
         int64_t tick = local_world_tick(world, node->billed_to_us);
         int64_t end_us = world->t0_us + (tick + 1) * every_us;

@@ -5,7 +5,8 @@
  *            happened and when; it is on disk before their effects are seen.
  * Ticks      tick 0 begins at t0_us. A scripted price begins with the tick after the event, so a
  *            tick that has begun never changes its price and bills can be recomputed.
- * Bill       sum over ticks of price * microseconds, in usd_micros * us, carried exactly.
+ * Bill       sum over ticks of price * microseconds, in usd_micros * us, carried exactly. With
+ *            `billing` of an offer, whole units from up_us on, each at the price it began at.
  */
 #ifndef SHOAL_DRIVER_LOCAL_WORLD_H
 #define SHOAL_DRIVER_LOCAL_WORLD_H

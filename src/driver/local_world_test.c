@@ -18,6 +18,8 @@ static const char scenario[] =
     "  - {zone: aurora/east-a, model: A10, kind: spot, on_demand: 1.10, spot: 0.4, stock: 4}\n"
     "  - {zone: aurora/east-a, model: H100, kind: on_demand, on_demand: 4.50, stock: 4}\n"
     "  - {zone: aurora/east-b, model: A10, kind: spot, on_demand: 1.10, spot: 0.4, stock: 4}\n"
+    "  - {zone: aurora/east-b, model: H100, kind: on_demand, on_demand: 4.50, billing: 1h}\n"
+    "  - {zone: aurora/east-b, model: A30, kind: spot, on_demand: 2, spot: 0.7, billing: 7s}\n"
     "prices: {every: 1s}\n"
     "events:\n"
     "  - {at: 10s, price: {zone: aurora/east-a, share: 0.9, for: 5s}}\n"
@@ -116,6 +118,32 @@ static void test_constant_price_for_one_hour(void **state)
     assert_int_equal(node.billed_usd_micros, 4500000);
 }
 
+/* Begun hours are owed whole; units in between ticks, as the sum of their own prices. */
+static void test_whole_units_are_billed(void **state)
+{
+    struct fixture *f = *state;
+    const int64_t hour_us = INT64_C(3600000000), up_us = T0_US + 5;
+    struct local_node hourly = node_of(3, up_us);
+    local_world_bill(&f->world, &hourly, up_us);
+    assert_int_equal(hourly.billed_usd_micros, 0);
+    local_world_bill(&f->world, &hourly, up_us + 1);
+    assert_int_equal(hourly.billed_usd_micros, 4500000);
+    local_world_bill(&f->world, &hourly, up_us + hour_us);
+    assert_int_equal(hourly.billed_usd_micros, 4500000);
+    local_world_bill(&f->world, &hourly, up_us + hour_us + 1);
+    assert_int_equal(hourly.billed_usd_micros, 9000000);
+
+    struct local_node once = node_of(4, up_us), often = node_of(4, up_us);
+    int64_t owed = 0;
+    for (int64_t second = 0; second < 700; second += 7)
+        owed += local_world_price(&f->world, 4, second) * 7;
+    for (int64_t at_us = up_us; at_us < up_us + 700000000; at_us += 777777)
+        local_world_bill(&f->world, &often, at_us);
+    local_world_bill(&f->world, &once, up_us + 700000000);
+    assert_true(once.billed_usd_micros == owed / 3600);
+    assert_true(often.billed_usd_micros == once.billed_usd_micros);
+}
+
 static void test_script_changes_price_and_stock_for_a_while(void **state)
 {
     struct fixture *f = *state;
@@ -161,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(bill_is_exact_however_often_it_is_read),
         TEST(constant_price_for_one_hour),
+        TEST(whole_units_are_billed),
         TEST(script_changes_price_and_stock_for_a_while),
         TEST(world_is_found_again),
     };

@@ -137,6 +137,7 @@ bool offers_event(struct offers *o, names *n, const struct catalog *catalog, con
     event.u.offer_changed.device_count = name->device_count;
     event.u.offer_changed.stock_count = offer->stock_count;
     event.u.offer_changed.hazard_ppm = offer->hazard_ppm;
+    event.u.offer_changed.billing_s = offer->billing_s;
     *ret_event = event;
     return true;
 }

@@ -23,17 +23,18 @@ static bool parse_scenario(const char *name, const char *text, size_t bytes,
     return scenario != NULL;
 }
 
-/* The kind is told by the name: job*, shoal*, anything in jobs/, what has jobs is for `shoal sim`, the rest are
+/* The kind is told by the name: job*, shoal*, anything else in jobs/ and gates/, what has jobs is for `shoal sim`, the rest are
  * scenarios of the local driver. */
 static bool parse_sample(const char *path, const char *base, const char *text, size_t bytes,
                          struct error *ret_error)
 {
     static struct job_spec spec;
     static struct config config;
-    if (strncmp(base, "job", 3) == 0 || strstr(path, "/jobs/") != NULL)
-        return job_spec_parse(&catalog, NULL, path, text, bytes, &spec, ret_error);
     if (strncmp(base, "shoal", 5) == 0)
         return config_parse(&catalog, path, text, bytes, &config, ret_error);
+    if (strncmp(base, "job", 3) == 0 || strstr(path, "/jobs/") != NULL ||
+        strstr(path, "/gates/") != NULL)
+        return job_spec_parse(&catalog, NULL, path, text, bytes, &spec, ret_error);
     if (strstr(text, "\njobs:\n") != NULL)
         return true; /* for `shoal sim`: run by src/whatif's own tests */
     return parse_scenario(path, text, bytes, ret_error);

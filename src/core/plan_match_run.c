@@ -156,7 +156,7 @@ static bool may_use(const pool *p, const struct match_candidate *c, uint32_t mar
     uint32_t model = market % p->config.limits.models_max;
     if ((s->compat_mask >> model & 1) == 0) return false;
     if (s->region != 0 && s->region != p->regions[region].region) return false;
-    if (j->leases.count > 0 && j->region_index != region) return false;
+    if (j->region_index != region && plan_works_still(p, j)) return false;
     if (c->market != SLOT_NONE || !p->accounts_defined) return true;
     struct allowance left = quota_allowance(p, c->job);
     return left.ncu_milli[p->quota_kind[model]] >= quota_ncu_milli(p, model) * j->devices_min;

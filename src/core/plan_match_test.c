@@ -308,6 +308,45 @@ static void a_gang_gets_the_devices_that_come_free_for_it(void **state)
 }
 
 /* Two devices are free, but not of one model. */
+static void owned_elsewhere(struct bench *b, uint32_t stock)
+{
+    bench_offer(b, (struct test_offer){.id = 7,
+                                       .region = REGION + 1,
+                                       .model = SLOW,
+                                       .capacity = CAPACITY_OWNED,
+                                       .devices = 1,
+                                       .stock = stock,
+                                       .price = USD,
+                                       .on_demand = USD});
+}
+
+/* One node is refused, so the other goes: it is not known to be gone, but nobody ever worked there. */
+static void a_gang_that_never_worked_is_not_bound_to_its_region(void **state)
+{
+    struct bench b;
+    struct node_view node;
+    (void)state;
+    open_pool(&b, 0, 2);
+    owned_elsewhere(&b, 2); /* so many were there once */
+    owned_elsewhere(&b, 0);
+    two_works(&b);
+    for (uint64_t id = 1; id <= 2; id++)
+        bench_submit(&b, (struct test_job){.id = id,
+                                           .min = 2,
+                                           .max = 2,
+                                           .kind = JOB_KIND_ELASTIC,
+                                           .job_class = JOB_CLASS_P2,
+                                           .terms_id = 11});
+    assert_true(pool_node_at(b.p, 0, &node));
+    bench_node_full(&b, node.node_key, NODE_PHASE_REFUSED, NODE_REASON_QUOTA, 0, -1);
+    assert_int_equal(bench_job_state(&b, 1), JOB_QUEUED);
+    assert_int_not_equal(b.p->jobs[0].leases.count, 0);
+    owned_elsewhere(&b, 2);
+    assert_int_not_equal(bench_job_state(&b, 1), JOB_QUEUED);
+    assert_int_equal(bench_job_state(&b, 2), JOB_QUEUED); /* it came later */
+    bench_close(&b);
+}
+
 static void a_gang_takes_devices_of_one_model(void **state)
 {
     struct bench b;
@@ -486,6 +525,7 @@ int main(void)
         cmocka_unit_test(rounds_move_only_preemptible_classes),
         cmocka_unit_test(a_gang_is_matched_whole),
         cmocka_unit_test(a_gang_gets_the_devices_that_come_free_for_it),
+        cmocka_unit_test(a_gang_that_never_worked_is_not_bound_to_its_region),
         cmocka_unit_test(a_gang_takes_devices_of_one_model),
         cmocka_unit_test(a_rate_of_zero_keeps_off),
         cmocka_unit_test(a_snapshot_that_assigns_to_nowhere_is_refused),

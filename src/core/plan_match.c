@@ -249,6 +249,8 @@ void plan_match_start(pool *p, uint32_t job, struct pool_output *out)
     } else if (plan_match_pending(p)) {
         plan_wait(p, job, REASON_WAIT_PREEMPTED,
                   (struct numbers){.a = j->devices_min, .b = p->config.drain_us}, out);
+        j->review_us = p->match_last_us + p->config.drain_us + 1; /* who was to go may have ended */
+        job_retime(p, job);
     } else {
         j->match_barred = p->supply_changes + 1;
         plan_match_drop(p, job);

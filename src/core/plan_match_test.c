@@ -190,6 +190,31 @@ static void rounds_trade_places(void **state)
     bench_close(&b);
 }
 
+/* As above, but what 1 was to get is gone with 2: it goes back to what it left, which nobody has. */
+static void who_was_sent_to_what_is_gone_goes_on(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    open_pool(&b, 1, 0);
+    two_works(&b);
+    define_rounds(&b, 6 * MINUTE_US, 0);
+    submit(&b, 1, 11, 1, JOB_CLASS_P2);
+    bench_live(&b, 2 * SECOND_US);
+    owned(&b, SLOW, 1);
+    submit(&b, 2, 12, 1, JOB_CLASS_P2);
+    while (b.said[DECISION_PREEMPT][REASON_REMATCHED] < 2) bench_live(&b, SECOND_US);
+    assert_true(bench_lease(&b, 2, 0, &lease));
+    owned(&b, SLOW, 0);
+    bench_node(&b, lease.node_key, NODE_PHASE_GONE);
+    bench_cancel(&b, 2);
+    hand_over(&b);
+    assert_int_equal(b.p->jobs[0].wait_reason, REASON_WAIT_PREEMPTED);
+    bench_live(&b, b.config.drain_us + SECOND_US);
+    assert_int_equal(model_of(&b, 1), FAST);
+    bench_close(&b);
+}
+
 /* 1 is older and may use what 2 was given: it has to wait all the same. */
 static void who_is_sent_away_does_not_come_first(void **state)
 {
@@ -393,6 +418,47 @@ static void a_work_that_runs_nowhere_is_refused(void **state)
 }
 
 /* Per NCU FAST is cheaper, per step of this work SLOW is. */
+static void bought(struct bench *b, uint64_t id, uint32_t model, uint32_t capacity, uint32_t stock,
+                   int64_t price)
+{
+    bench_offer(b, (struct test_offer){.id = id,
+                                       .region = REGION,
+                                       .model = model,
+                                       .capacity = capacity,
+                                       .devices = 1,
+                                       .stock = stock,
+                                       .price = price,
+                                       .on_demand = 3 * USD});
+}
+
+/* Spot comes back beside a gang on on-demand nodes of the fast model. */
+static uint32_t left_for_spot(uint32_t spot_model)
+{
+    struct bench b;
+    open_pool(&b, 0, 0);
+    two_works(&b);
+    bought(&b, 5, FAST, CAPACITY_ON_DEMAND, 4, 3 * USD);
+    bought(&b, 6, spot_model, CAPACITY_SPOT, 0, USD / 10);
+    submit(&b, 1, 12, 2, JOB_CLASS_P2);
+    assert_int_equal(b.said[DECISION_BUY][REASON_FALLBACK], 2);
+    bench_live(&b, MINUTE_US);
+    bought(&b, 6, spot_model, CAPACITY_SPOT, 4, USD / 10);
+    for (uint32_t i = 0; i < 60; i++) {
+        bench_live(&b, 30 * SECOND_US);
+        hand_over(&b);
+    }
+    uint32_t count = b.said[DECISION_DRAIN][REASON_CHEAPER_SPOT];
+    bench_close(&b);
+    return count;
+}
+
+static void a_gang_of_one_model_is_not_swapped_for_another(void **state)
+{
+    (void)state;
+    assert_int_equal(left_for_spot(FAST), 2);
+    assert_int_equal(left_for_spot(SLOW), 0);
+}
+
 static void bought_is_what_the_work_gains_most_from(void **state)
 {
     struct bench b;
@@ -400,14 +466,7 @@ static void bought_is_what_the_work_gains_most_from(void **state)
     open_pool(&b, 0, 0);
     two_works(&b);
     for (uint32_t model = FAST; model <= SLOW; model++)
-        bench_offer(&b, (struct test_offer){.id = 5 + model,
-                                            .region = REGION,
-                                            .model = model,
-                                            .capacity = CAPACITY_ON_DEMAND,
-                                            .devices = 1,
-                                            .stock = 4,
-                                            .price = model == FAST ? 3 * USD : USD,
-                                            .on_demand = 3 * USD});
+        bought(&b, 5 + model, model, CAPACITY_ON_DEMAND, 4, model == FAST ? 3 * USD : USD);
     submit(&b, 1, 11, 1, JOB_CLASS_P2);
     submit(&b, 2, 12, 1, JOB_CLASS_P2);
     assert_int_equal(model_of(&b, 1), SLOW);
@@ -519,6 +578,7 @@ int main(void)
         cmocka_unit_test(those_that_wait_together_are_matched_together),
         cmocka_unit_test(without_rounds_nobody_is_moved),
         cmocka_unit_test(rounds_trade_places),
+        cmocka_unit_test(who_was_sent_to_what_is_gone_goes_on),
         cmocka_unit_test(who_is_sent_away_does_not_come_first),
         cmocka_unit_test(a_dear_restart_keeps_jobs_where_they_are),
         cmocka_unit_test(classes_stay_strict),
@@ -530,6 +590,7 @@ int main(void)
         cmocka_unit_test(a_rate_of_zero_keeps_off),
         cmocka_unit_test(a_snapshot_that_assigns_to_nowhere_is_refused),
         cmocka_unit_test(a_work_that_runs_nowhere_is_refused),
+        cmocka_unit_test(a_gang_of_one_model_is_not_swapped_for_another),
         cmocka_unit_test(bought_is_what_the_work_gains_most_from),
         cmocka_unit_test(measured_rates_overrule_declared_ones),
         cmocka_unit_test(rates_are_bounded),

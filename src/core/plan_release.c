@@ -82,11 +82,11 @@ static uint32_t oldest_fallback(const pool *p, const struct job *j, int64_t *ret
 
 /* Spot that is clearly cheaper than what is paid, and clearly below the threshold, with all the
  * devices that would be given up for it. */
-static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, const struct near *near,
-                                     uint32_t region_index, int64_t unit_usd_micros,
-                                     uint32_t device_count)
+static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s,
+                                     const struct demand *demand, uint32_t region_index,
+                                     int64_t unit_usd_micros, uint32_t device_count)
 {
-    uint64_t models = s->compat_mask & p->regions[region_index].model_mask;
+    uint64_t models = demand->compat_mask & p->regions[region_index].model_mask;
     uint32_t threshold_ppm = (uint32_t)((int64_t)s->threshold_ppm * SWAP_GAIN_PPM / 1000000);
     for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
         const struct market *market = market_of(p, region_index, (uint32_t)__builtin_ctzll(rest));
@@ -95,12 +95,22 @@ static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s, const
             const struct offer *o = &p->offers[at];
             if (o->unit_usd_micros > unit_usd_micros * SWAP_GAIN_PPM / 1000000) break;
             uint64_t devices = (uint64_t)offer_stock(p, o) * o->device_count;
-            if (o->capacity == CAPACITY_SPOT && devices >= device_count && near_allows(near, o) &&
-                o->share_ppm <= threshold_ppm)
+            if (o->capacity == CAPACITY_SPOT && devices >= device_count &&
+                near_allows(&demand->near, o) && o->share_ppm <= threshold_ppm)
                 return at;
         }
     }
     return SLOT_NONE;
+}
+
+/* Models that plan_grow() would buy for it, or it would give up one node after the other for nothing. */
+static uint64_t bought_again(const pool *p, uint32_t job, struct demand demand)
+{
+    uint32_t market = p->jobs[job].match_market;
+    demand.job = job;
+    demand_limit(p, &demand, job);
+    if (market == SLOT_NONE) return demand.compat_mask;
+    return demand.compat_mask & UINT64_C(1) << market % p->config.limits.models_max;
 }
 
 /* Micro-dollars per NCU-hour, without the risk. */
@@ -124,9 +134,10 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     uint32_t node = p->leases[lease].node;
     int64_t unit = p->offers[p->nodes[node].offer].unit_usd_micros;
     struct demand demand = demand_of(s, terms_of(p, s), /* devices */ 1, /* committed */ 0);
+    demand.compat_mask = bought_again(p, job, demand);
     near_anchor(p, job, &demand);
-    uint32_t spot = clearly_cheaper_spot(p, s, &demand.near, j->region_index, unit,
-                                         p->leases[lease].device_count);
+    uint32_t spot =
+        clearly_cheaper_spot(p, s, &demand, j->region_index, unit, p->leases[lease].device_count);
     if (spot == SLOT_NONE || !act_has_room(out)) return p->now_us + SWAP_HOLD_US;
     const struct offer *held_offer = &p->offers[p->nodes[node].offer];
     int64_t ncu_milli = (int64_t)p->models[held_offer->model].ncu_milli * held_offer->device_count;

@@ -92,8 +92,9 @@ bool plan_say_waits(pool *p, uint32_t job, const struct demand *demand, const st
 bool plan_refuse_gated(pool *p, uint32_t job, struct pool_output *out);
 
 /* plan_room.c */
-/* The limit of nodes alone keeps a job from `missing` devices: idle nodes of the pool's own go. */
-void plan_make_room(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
+/* The limit of nodes alone keeps a job from `missing` devices: idle nodes of the pool's own go. False: it
+ * does not fit in the limit there. */
+bool plan_make_room(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
                     uint32_t missing, struct pool_output *out);
 
 /* plan_claim.c */

@@ -74,7 +74,7 @@ static bool fits(const pool *p, const struct room_need *need, uint32_t missing)
     return need->kept_count < KEPT_MAX && need->bought <= room + idle;
 }
 
-void plan_make_room(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
+bool plan_make_room(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
                     uint32_t missing, struct pool_output *out)
 {
     struct room_need need = {0};
@@ -90,15 +90,16 @@ void plan_make_room(pool *p, uint32_t job, const struct demand *demand, const st
         need.kept_count = 0;
         count_room(p, &need, &room, &idle);
         uint32_t places = room + idle < lease_room(p) ? room + idle : lease_room(p);
-        if (places == 0) return;
+        if (places == 0) return false;
         taking.node_devices_min = (missing + places - 1) / places;
         taking.only_offer = SLOT_NONE;
         need_of(p, &taking, mix->region_index, SUPPLY_BY_DEVICE, &need);
-        if (!fits(p, &need, missing)) return;
+        if (!fits(p, &need, missing)) return false;
     }
     count_room(p, &need, &room, &idle);
     for (uint32_t left = need.bought > room ? need.bought - room : 0; left > 0 && act_has_room(out);
          left--)
         node_release(p, longest_idle(p, &need), REASON_ROOM_WANTED, (int64_t)p->jobs[job].job_id,
                      out);
+    return true;
 }

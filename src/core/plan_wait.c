@@ -306,13 +306,25 @@ static struct numbers numbers_of(const struct lack *l, enum obstacle obstacle, u
     return (struct numbers){0};
 }
 
+/* In the best region, or where fewer and larger nodes do. */
 static void make_room(pool *p, const struct lack *l, struct pool_output *out)
 {
     struct demand demand;
     struct mix mix;
-    if (missing_of(l) == 0 || !would_get(l, OBSTACLE_LIMIT, &demand, &mix)) return;
-    if (mix.device_count >= missing_of(l))
-        plan_make_room(p, l->job, &demand, &mix, missing_of(l), out);
+    const struct job *j = &p->jobs[l->job];
+    uint32_t missing = missing_of(l);
+    if (missing == 0 || !would_get(l, OBSTACLE_LIMIT, &demand, &mix)) return;
+    if (mix.device_count >= missing && plan_make_room(p, l->job, &demand, &mix, missing, out))
+        return;
+    bool stays = job_is_bound(j) || plan_works_still(p, j);
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        if (stays && i != j->region_index) continue;
+        if (l->s->region != 0 && l->s->region != p->regions[i].region) continue;
+        if ((l->s->compat_mask & p->regions[i].model_mask) == 0) continue;
+        supply_best(p, &demand, i, missing, &mix);
+        if (mix.device_count < missing) continue;
+        if (plan_make_room(p, l->job, &demand, &mix, missing, out)) return;
+    }
 }
 
 static enum obstacle say(pool *p, struct lack l, struct pool_output *out)

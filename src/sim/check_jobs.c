@@ -171,6 +171,16 @@ static bool has_leases(const struct sim *s, uint64_t job_id)
     return false;
 }
 
+/* A node bought for it is let go and not known to be gone. (Leases without a worker are not in the view.) */
+static bool has_node_going(const struct sim *s, uint64_t job_id)
+{
+    for (uint32_t i = s->shadow->first_open_node; i < s->shadow->node_count; i++) {
+        const struct shadow_node *n = &s->shadow->nodes[i];
+        if (n->job_id == job_id && n->released && !n->closed) return true;
+    }
+    return false;
+}
+
 /* A job that starts from the queue overtakes nobody who waited there for the very same and comes
  * first. (One that is bound already may buy again: it was served in its turn.) */
 static void order_on_decision(struct sim *s, const struct pool_decision *d)
@@ -287,7 +297,8 @@ static void refusals_on_decision(struct sim *s, const struct pool_decision *d)
         struct job_view view;
         for (uint32_t i = 0; i < pool_jobs_end(s->server.pool); i++)
             kept += pool_job_at(s->server.pool, i, &view) &&
-                    (view.state <= JOB_RUNNING || has_leases(s, view.job_id));
+                    (view.state <= JOB_RUNNING || has_leases(s, view.job_id) ||
+                     has_node_going(s, view.job_id));
         if (kept < s->options.pool.limits.jobs_max)
             sim_fail(s, "refusals",
                      "job %" PRIu64 " is refused for want of room, %u of %u are taken", d->job_id,

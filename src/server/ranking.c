@@ -225,12 +225,19 @@ struct taking {
     struct batch_of_ranks ranks;
     uint64_t *seen; /* bit = offer that was named */
     uint32_t words;
+    uint32_t next; /* the slot behind the last one found: answers mostly go by the order of the question */
 };
 
-static bool find_view(const struct server *s, uint64_t offer_id, struct offer_view *ret_view)
+static bool find_view(struct taking *t, uint64_t offer_id, struct offer_view *ret_view)
 {
-    for (uint32_t i = 0; i < pool_offers_end(s->pool); i++)
-        if (pool_offer_at(s->pool, i, ret_view) && ret_view->offer_id == offer_id) return true;
+    const pool *p = t->ranks.ranking->server->pool;
+    uint32_t end = pool_offers_end(p);
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t slot = t->next + i < end ? t->next + i : t->next + i - end;
+        if (!pool_offer_at(p, slot, ret_view) || ret_view->offer_id != offer_id) continue;
+        t->next = slot + 1 < end ? slot + 1 : 0;
+        return true;
+    }
     return false;
 }
 
@@ -238,7 +245,7 @@ static void take_count(void *self, uint64_t offer_id, int64_t usd_micros_per_hou
 {
     struct taking *t = self;
     struct offer_view view;
-    if (!find_view(t->ranks.ranking->server, offer_id, &view)) return; /* it has just gone */
+    if (!find_view(t, offer_id, &view)) return; /* it has just gone */
     uint32_t factor = rank_factor_ppm(usd_micros_per_hour, view.usd_micros_per_hour);
     if (offer_id / 64 < t->words) t->seen[offer_id / 64] |= UINT64_C(1) << offer_id % 64;
     if (factor != view.rank_ppm) add_rank(&t->ranks, offer_id, factor);
@@ -263,7 +270,10 @@ static void take_answer(struct ranking *r, const char *line, size_t bytes)
     struct taking taking = {.words = r->server->offers.infos.count / 64 + 1};
     begin_ranks(&taking.ranks, r);
     taking.seen = mem_zalloc(taking.words, sizeof taking.seen[0]);
-    if (taking.seen == NULL) return; /* the next round tries again */
+    if (taking.seen == NULL) {
+        r->child->asked_us = 0; /* it answered in time; the next round asks again */
+        return;
+    }
     if (rank_answer_read(line, bytes, r->round, take_count, &taking, &error)) {
         push_state(r, RANKING_OWN);
         drop_unnamed(&taking);

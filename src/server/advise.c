@@ -54,6 +54,7 @@ static bool is_allowed(const struct advise_job *job, const struct advise_market 
     return o->usd_per_hour > 0 && o->devices > 0 && o->stock > 0 && model->ncu_milli > 0 &&
            (job->capability_mask & ~model->capability_mask) == 0 &&
            model->vram_mib >= job->vram_min_mib &&
+           (job->region[0] == '\0' || strcmp(o->region, job->region) == 0) &&
            (job->model_mask == 0 || (job->model_mask >> o->model & 1) != 0) &&
            (job->capacity_mask == 0 || (job->capacity_mask >> o->capacity & 1) != 0);
 }
@@ -113,6 +114,22 @@ static struct sum add_up(const struct advise_job *job, const struct advise_marke
     return sum;
 }
 
+/* The limit that it is furthest above says so. */
+static void pay(const struct advise_job *job, struct advise_option *option)
+{
+    double hourly = job->usd_per_hour_max > 0 ? option->usd_per_hour / job->usd_per_hour_max : 0;
+    double in_all = job->usd_max > 0 ? option->usd / job->usd_max : 0;
+    if (hourly <= 1 && in_all <= 1) return;
+    option->is_possible = option->is_late = false;
+    option->over = fmax(hourly, in_all);
+    if (hourly >= in_all)
+        (void)snprintf(option->why, sizeof option->why, "above the budget: $%.2f/h of $%.2f/h",
+                       option->usd_per_hour, job->usd_per_hour_max);
+    else
+        (void)snprintf(option->why, sizeof option->why, "above the budget: $%.2f of $%.2f",
+                       option->usd, job->usd_max);
+}
+
 static void judge(const struct advise_job *job, struct advise_option *option, double lost_share,
                   double overhead, double setup_h)
 {
@@ -132,6 +149,7 @@ static void judge(const struct advise_job *job, struct advise_option *option, do
         (void)snprintf(option->why, sizeof option->why, "too late: %.1f h of %.1f h", option->hours,
                        job->deadline_h);
     }
+    pay(job, option);
 }
 
 static bool fits(const struct advise_job *job, struct advise_option *option, double bytes)
@@ -155,14 +173,16 @@ static double price_of(const struct advise_job *job, const struct advise_option 
     return job->deadline_h > 0 ? option->usd : option->usd * option->hours;
 }
 
-/* The lower price among what is in time; among what is late, the sooner one. */
+/* The lower price among what is in time; among what is late, the sooner one; among what is too dear,
+ * what is nearest to the budget. */
 static bool is_better(const struct advise_job *job, const struct advise_option *a,
                       const struct advise_option *b)
 {
     if (is_good(a) != is_good(b)) return is_good(a);
     if (is_good(a)) return price_of(job, a) < price_of(job, b);
     if (a->is_possible != b->is_possible) return a->is_possible;
-    return a->is_possible && a->hours < b->hours;
+    if (!a->is_possible) return a->over > 0 && (b->over <= 0 || a->over < b->over);
+    return a->hours < b->hours;
 }
 
 /* ---- the three ways ---- */

@@ -9,6 +9,7 @@
  * Mix        Of a swarm: the cheapest of the offers of one region for so many NCU (core/ncu_mix.h),
  *            prices weighed with their risk, over a grid of sizes within the job's devices; the size
  *            that is best.
+ * Budget     What costs more than the job has, in dollars an hour or in all, is out.
  * Better     What misses the deadline or does not fit is out. Without a deadline, what counts is cost
  *            times time; with one, cost. A swarm has to earn what it brings along: it wins at 0.75
  *            of the other's cost times time or less, with a deadline at 0.9 of its cost.
@@ -33,6 +34,8 @@ struct advise_job {
     double parameters;      /* of the model; 0: not known, nothing is said about memory or gradients */
     double steps, ncu_s_per_step;
     double deadline_h;      /* 0: none */
+    double usd_per_hour_max, usd_max; /* 0: none */
+    char region[ADVISE_NAME_BYTES];   /* of all that it uses; "": any one */
     uint32_t devices_min, devices_max;
     uint64_t capability_mask, model_mask; /* models it may use */
     uint32_t vram_min_mib, capacity_mask; /* 0: any */
@@ -59,6 +62,7 @@ struct advise_option {
     uint32_t line_count, lines[ADVISE_LINES_MAX], nodes[ADVISE_LINES_MAX]; /* offer, how many */
     uint32_t devices;
     double ncu, step_s, exchange_s, hours, usd, usd_per_hour;
+    double over; /* not possible for its price: so many times the budget; else 0 */
 };
 
 /* One figure of the job that was turned until the verdict changed. */

@@ -1,10 +1,12 @@
 #include "server/advise_main.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "codec/job_spec.h"
 #include "codec/json.h"
 #include "codec/names.h"
 #include "codec/price_feed.h"
+#include "core/limits.h"
 #include "server/advise.h"
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@ struct advice {
     struct advise_answer answer;
     const char *source;
     uint32_t left_out; /* offers of the market that the catalog or the table has no room for */
+    bool has_regions;  /* the market tells them */
 };
 
 /* ---- the job ---- */
@@ -36,6 +39,17 @@ static bool read_number(const char *flag, const char *text, double low, double h
     *ret = strtod(text, &end);
     return (end != text && *end == '\0' && *ret >= low && *ret <= high) ||
            error_set(ret_error, "%s takes %g to %g, not \"%s\"", flag, low, high, text);
+}
+
+/* As hours from now: it would be submitted now. */
+static bool read_deadline(struct advice *a, struct error *ret_error)
+{
+    int64_t deadline_us = a->spec->terms.deadline_us;
+    if (deadline_us > TERMS_US_MAX) deadline_us -= clock_wall_us();
+    a->job.deadline_h = (double)deadline_us / 3.6e9;
+    return deadline_us > 0 || a->spec->terms.deadline_us == 0 ||
+           error_set(ret_error, "%s: the deadline is over; give one that is to come",
+                     a->words->job_file);
 }
 
 static bool read_job(struct advice *a, struct error *ret_error)
@@ -63,10 +77,10 @@ static bool read_job(struct advice *a, struct error *ret_error)
     a->job.capability_mask = spec->need.capability_mask;
     a->job.vram_min_mib = spec->need.vram_min_mib;
     a->job.capacity_mask = spec->capacity_mask;
-    int64_t deadline_us = spec->terms.deadline_us;
-    if (deadline_us > 0 && deadline_us <= INT64_C(315360000000000)) /* a time is not: when is now? */
-        a->job.deadline_h = (double)deadline_us / 3.6e9;
-    if (!read_number("--parameters", a->words->parameters, 0.001, 1e6, &billions, ret_error) ||
+    a->job.usd_per_hour_max = (double)spec->budget_usd_micros_per_hour / 1e6;
+    a->job.usd_max = (double)spec->budget_usd_micros / 1e6;
+    if (!read_deadline(a, ret_error) ||
+        !read_number("--parameters", a->words->parameters, 0.001, 1e6, &billions, ret_error) ||
         !read_number("--overhead", a->words->overhead, 0, 90, &percent, ret_error) ||
         !read_number("--network", a->words->network, 0.01, 1e5, &a->job.network_gbit, ret_error))
         return false;
@@ -79,6 +93,7 @@ static bool read_job(struct advice *a, struct error *ret_error)
 
 static void add_offer(struct advice *a, const struct advise_offer *offer)
 {
+    a->has_regions |= offer->region[0] != '\0';
     if (a->market.count < ADVISE_OFFERS_MAX)
         a->market.offers[a->market.count++] = *offer;
     else
@@ -177,6 +192,18 @@ static void take_row(struct advice *a, const json_t *row)
     add_offer(a, &offer);
 }
 
+/* A region is a limit where the market tells regions; where it does not, that is said. */
+static void keep_region(struct advice *a)
+{
+    if (a->has_regions)
+        (void)snprintf(a->job.region, sizeof a->job.region, "%s", a->spec->region); /* fits */
+}
+
+static bool region_is_open(const struct advice *a)
+{
+    return a->spec->region[0] != '\0' && !a->has_regions;
+}
+
 static bool read_market(struct advice *a, struct error *ret_error)
 {
     a->market.catalog = a->catalog;
@@ -268,6 +295,9 @@ static void print(const struct advice *a)
     printf("%s: %g steps of %.4g NCU-seconds", a->spec->name, job->steps, job->ncu_s_per_step);
     if (job->parameters > 0) printf(", %.3gB parameters", job->parameters / 1e9);
     if (job->deadline_h > 0) printf(", in %.1f h", job->deadline_h);
+    if (job->usd_per_hour_max > 0) printf(", for $%.2f/h", job->usd_per_hour_max);
+    if (job->usd_max > 0) printf(", for $%.2f in all", job->usd_max);
+    if (job->region[0] != '\0') printf(", in %s", job->region);
     printf("; market: %s", a->source);
     if (a->left_out > 0) printf(" (%u offers left out)", a->left_out);
     printf("\n\n  %-15s %7s %7s  %9s  %9s  %10s  %17s  %s\n", "", "devices", "NCU", "$/h", "time",
@@ -275,6 +305,8 @@ static void print(const struct advice *a)
     for (int i = 0; i < ADVISE_KINDS; i++) print_option(a, i);
     print_reason(a);
     if (a->answer.verdict != ADVISE_KINDS) print_turns(a);
+    if (region_is_open(a))
+        printf("\nnot looked at: market.region %s; these prices tell no regions\n", a->spec->region);
     printf("\nassumed: %.0f %% orchestration and %.1f h of setup for a swarm, %.2g h from a loss to its "
            "replacement, checkpoints every %.2g h, %.3g Gbit/s between nodes, %.3g within, half of "
            "the computing hides an exchange\n",
@@ -334,6 +366,7 @@ static bool print_json(const struct advice *a)
     }
     json_set_text(object, "verdict", verdicts[a->answer.verdict], &failed);
     json_set_text(object, "market", a->source, &failed);
+    json_set(object, "region_looked_at", json_boolean(!region_is_open(a)), &failed);
     json_set(object, "options", options, &failed);
     json_set(object, "turns", turns, &failed);
     char *text = json_finish_text(object, failed);
@@ -354,6 +387,7 @@ int advise_main(const struct advise_words *words)
         ok = catalog_parse_shipped(catalog, &error) && read_job(a, &error) &&
              read_market(a, &error);
     }
+    if (ok) keep_region(a);
     if (ok) advise(&a->job, &a->market, &a->answer);
     if (ok && words->json)
         ok = print_json(a) || error_set(&error, "out of memory");

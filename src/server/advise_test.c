@@ -1,11 +1,16 @@
 /* Swarm or not: on markets small enough to reckon by hand, and whether a turning point is one. */
 #include "server/advise.h"
 #include "core/event.h"
+#include "server/advise_main.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -161,6 +166,112 @@ static void turning_points_are_where_the_verdict_turns(void **state)
     assert_true(was.turns[1].below > 0);
 }
 
+/* What is above the budget is out, in dollars an hour or in all, and says the figures; a smaller swarm
+ * that is within it is taken instead. */
+static void a_budget_is_kept(void **state)
+{
+    (void)state;
+    job.usd_per_hour_max = 20; /* the node costs 24 an hour on demand, 8 on spot; four of spot 32 */
+    advise(&job, &market, &answer);
+    assert_true(answer.options[ADVISE_SWARM].is_possible);
+    near(answer.options[ADVISE_SWARM].usd_per_hour, 16);
+    assert_int_equal(market.offers[answer.options[ADVISE_NODE].lines[0]].capacity, CAPACITY_SPOT);
+    job.capacity_mask = 1U << CAPACITY_ON_DEMAND;
+    advise(&job, &market, &answer);
+    assert_int_equal(answer.verdict, ADVISE_KINDS);
+    assert_string_equal(answer.options[ADVISE_NODE].why, "above the budget: $24.00/h of $20.00/h");
+    job.usd_per_hour_max = 0;
+    job.usd_max = 100;
+    job.steps = 360; /* ten hours and a quarter */
+    advise(&job, &market, &answer);
+    assert_string_equal(answer.options[ADVISE_NODE].why, "above the budget: $246.00 of $100.00");
+    job.usd_max = 246;
+    advise(&job, &market, &answer);
+    assert_int_equal(answer.verdict, ADVISE_NODE);
+}
+
+static void what_is_nearest_to_the_budget_is_told(void **state)
+{
+    (void)state;
+    job.usd_per_hour_max = 4;
+    advise(&job, &market, &answer);
+    assert_int_equal(answer.verdict, ADVISE_KINDS);
+    assert_string_equal(answer.options[ADVISE_NODE].why, "above the budget: $8.00/h of $4.00/h");
+    assert_string_equal(answer.options[ADVISE_SWARM].why, "above the budget: $16.00/h of $4.00/h");
+}
+
+static void a_region_is_kept(void **state)
+{
+    (void)state;
+    strcpy(market.offers[1].region, "west");
+    strcpy(job.region, "r");
+    advise(&job, &market, &answer);
+    assert_int_equal(answer.verdict, ADVISE_NODE);
+    assert_string_equal(market.offers[answer.options[ADVISE_NODE].lines[0]].region, "r");
+    strcpy(job.region, "nowhere");
+    advise(&job, &market, &answer);
+    assert_int_equal(answer.verdict, ADVISE_KINDS);
+}
+
+/* `shoal advise --json` of a job with these lines more, on a market of two regions or the list prices;
+ * what it printed. */
+static const char *advised(const char *lines, const char *market_json, int exit_code)
+{
+    static char text[64 * 1024];
+    char file[] = "/tmp/shoal-advise-XXXXXX";
+    int fd = mkstemp(file);
+    assert_true(fd >= 0);
+    assert_true(dprintf(fd,
+                        "name: a\nrun: {command: [a]}\nneeds: {devices: {min: 1, max: 64}}\n"
+                        "elastic: {slots: 1, steps: 1000, work_per_slot: 800s}\n%s",
+                        lines) > 0);
+    FILE *kept = tmpfile();
+    assert_non_null(kept);
+    int out = dup(1), err = dup(2);
+    (void)fflush(stdout);
+    assert_true(dup2(fileno(kept), 1) == 1 && dup2(fileno(kept), 2) == 2);
+    int code = advise_main(
+        &(struct advise_words){.job_file = file, .market_json = market_json, .json = true});
+    (void)fflush(stdout);
+    assert_true(dup2(out, 1) == 1 && dup2(err, 2) == 2);
+    (void)close(out);
+    (void)close(err);
+    rewind(kept);
+    text[fread(text, 1, sizeof text - 1, kept)] = '\0';
+    (void)fclose(kept);
+    (void)close(fd);
+    (void)unlink(file);
+    assert_int_equal(code, exit_code);
+    return text;
+}
+
+static void says(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) fail_msg("\"%s\" is not in: %s", part, text);
+}
+
+static void the_limits_of_the_file_are_looked_at(void **state)
+{
+    (void)state;
+    static const char two[] =
+        "{\"offers\":[{\"model\":\"A100-80GB\",\"capacity\":\"on_demand\",\"zone\":\"a/e\",\"region\":"
+        "\"east\",\"devices\":8,\"stock\":1,\"usd_micros_per_hour\":20000000},"
+        "{\"model\":\"A100-80GB\",\"capacity\":\"on_demand\",\"zone\":\"a/w\",\"region\":\"west\","
+        "\"devices\":8,\"stock\":1,\"usd_micros_per_hour\":30000000}]}";
+    char soon[64];
+    time_t at = time(NULL) + 3600; /* it takes 17 hours */
+    struct tm utc;
+    assert_non_null(gmtime_r(&at, &utc));
+    assert_true(strftime(soon, sizeof soon, "deadline: %Y-%m-%dT%H:%M:%SZ\n", &utc) > 0);
+    says(advised(soon, two, 0), "\"late\":true");
+    says(advised("deadline: 2001-01-01T00:00:00Z\n", two, 1), "the deadline is over");
+    says(advised("market: {region: west}\n", two, 0), "\"zone\":\"a/w\"");
+    says(advised("market: {region: west}\n", two, 0), "\"region_looked_at\":true");
+    says(advised("market: {region: west}\n", NULL, 0), "\"region_looked_at\":false");
+    says(advised("budget: {usd_per_hour: 12}\n", two, 1), "above the budget: $20.00/h of $12.00/h");
+    says(advised("budget: {usd: 12}\n", two, 1), " of $12.00\"");
+}
+
 static void an_empty_market_has_no_answer(void **state)
 {
     (void)state;
@@ -179,6 +290,10 @@ int main(void)
         cmocka_unit_test_setup(models_and_kinds_are_asked_for, set_up),
         cmocka_unit_test_setup(a_swarm_keeps_to_one_region, set_up),
         cmocka_unit_test_setup(turning_points_are_where_the_verdict_turns, set_up),
+        cmocka_unit_test_setup(a_budget_is_kept, set_up),
+        cmocka_unit_test_setup(what_is_nearest_to_the_budget_is_told, set_up),
+        cmocka_unit_test_setup(a_region_is_kept, set_up),
+        cmocka_unit_test_setup(the_limits_of_the_file_are_looked_at, set_up),
         cmocka_unit_test_setup(an_empty_market_has_no_answer, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

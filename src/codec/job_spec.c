@@ -95,8 +95,19 @@ static void read_degrade(const struct config *config, struct job_spec *spec, yam
         memcpy(spec->next_tier, config->pools[last + 1].name, sizeof spec->next_tier);
 }
 
+/* A mix for so many NCU is found (core/ncu_mix.h), but no job is placed by it. */
+static void refuse_ncu(yaml_item *needs)
+{
+    yaml_item *item = yaml_any(needs, "ncu");
+    if (item != NULL)
+        yaml_mistake(item,
+                     "a job asks for devices, not for NCU; give devices: {min: N, max: M}, and "
+                     "see which make so many with shoal plan --ncu N");
+}
+
 static void read_devices(struct job_spec *spec, yaml_item *needs)
 {
+    refuse_ncu(needs);
     yaml_item *devices = yaml_map(needs, "devices");
     spec->devices_min = (uint32_t)yaml_integer(devices, "min", 1, JOB_DEVICES_MAX, 1);
     spec->devices_max =

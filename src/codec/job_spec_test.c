@@ -202,6 +202,9 @@ static const struct {
      "job.yaml:4: a job can degrade to the next-tier, not to \"next-tear\""},
     {"name: a\n" RUN ELASTIC "data: {region: west}\n",
      "job.yaml:4: \"gb\" is missing in data; add it"},
+    {"name: a\n" RUN ELASTIC "needs: {ncu: 11}\n",
+     "job.yaml:4: a job asks for devices, not for NCU; give devices: {min: N, max: M}, and see which "
+     "make so many with shoal plan --ncu N"},
     {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, same: row}\n",
      "job.yaml:4: unknown level \"row\"; use one of: region, zone, rack, node"},
     {"name: a\n" RUN ELASTIC "needs: {spread: node}\n",

@@ -139,6 +139,21 @@ static void a_dear_first_hour_is_found_out(void **state)
     bench_close(&b);
 }
 
+static void more_than_a_day_is_no_unit(void **state)
+{
+    struct pool_event event = {.kind = POOL_EVENT_OFFER_CHANGED,
+                               .version = POOL_CORE_VERSION,
+                               .u.offer_changed = {.offer_id = 1,
+                                                   .region = 1,
+                                                   .capacity = CAPACITY_SPOT,
+                                                   .device_count = 1,
+                                                   .billing_s = BILLING_S_MAX}};
+    (void)state;
+    assert_null(pool_event_check(&event));
+    event.u.offer_changed.billing_s++;
+    assert_string_equal(pool_event_check(&event), "offer: it bills more than a day at once");
+}
+
 /* What it bills by is told anew with each change of the offer. */
 static void another_billing_unit_counts_from_then_on(void **state)
 {
@@ -184,6 +199,7 @@ int main(void)
         cmocka_unit_test(honest_bills_are_never_blamed),
         cmocka_unit_test(whole_hours_are_no_lie),
         cmocka_unit_test(a_dear_first_hour_is_found_out),
+        cmocka_unit_test(more_than_a_day_is_no_unit),
         cmocka_unit_test(another_billing_unit_counts_from_then_on),
         cmocka_unit_test(a_changed_price_begins_the_comparison_anew),
     };

@@ -48,8 +48,9 @@ static const char *check_offer(const struct pool_event *event)
     if (event->u.offer_changed.host_cpu_milli > TERMS_SIZE_MAX ||
         event->u.offer_changed.host_memory_mib > TERMS_SIZE_MAX)
         return "offer: a host with more than a million processors or a petabyte";
-    return event->u.offer_changed.billing_s > BILLING_S_MAX ? "offer: it bills more than a day at once"
-                                                            : NULL;
+    return event->u.offer_changed.billing_s > BILLING_S_MAX
+               ? "offer: it bills more than a day at once"
+               : NULL;
 }
 
 static const char *check_prices(const struct pool_event *event)
@@ -146,8 +147,9 @@ static const char *check_terms_resources(const struct job_terms *t)
     if (t->device_milli > 1000)
         return "terms: more than one device; ask for whole devices by their count";
     if (t->device_memory_mib > TERMS_SIZE_MAX || t->host_cpu_milli > TERMS_SIZE_MAX ||
-        t->host_memory_mib > TERMS_SIZE_MAX || t->ncu_milli > TERMS_SIZE_MAX)
-        return "terms: memory, processors or NCU above a billion of their units";
+        t->host_memory_mib > TERMS_SIZE_MAX)
+        return "terms: memory or processors above a billion of their units";
+    if (t->ncu_milli != 0) return "terms: NCU are asked for, which no job is placed by";
     if (t->host_only > 1) return "terms: host_only is neither 0 nor 1";
     if (t->host_only && (t->device_milli != 0 || t->device_memory_mib != 0))
         return "terms: no device, and a part of one";

@@ -150,8 +150,8 @@ struct job_terms {
     uint32_t device_memory_mib; /* of a share: memory it may use; 0 = the same share of it */
     uint32_t mig_profile;       /* an instance with at least so many compute slices, and
                                    device_memory_mib of memory (mig.h); 0 = none */
-    uint32_t host_cpu_milli, host_memory_mib; /* of its node; 0 = whatever is left */
-    uint32_t ncu_milli;                       /* asked for instead of devices; 0 = devices count */
+    uint32_t host_cpu_milli, host_memory_mib;      /* of its node; 0 = whatever is left */
+    uint32_t ncu_milli;                            /* 0: jobs ask for devices, not for NCU */
     uint8_t topology_required, topology_preferred; /* carried; affinity says it (near.h) */
     uint8_t degrade;   /* 1 + the pool that comes last, the next tier (tier.h); 0: none */
     uint8_t affinity;  /* enum topology: its workers keep at least this close */
@@ -241,7 +241,7 @@ struct pool_event {
             uint32_t stock_count; /* how many more nodes could be had now, besides those held */
             uint32_t hazard_ppm;  /* expected losses per million node-hours */
             uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known: no limit */
-            uint32_t rack; /* all of its nodes stand there, in the zone; 0 = not known */
+            uint32_t rack;      /* all of its nodes stand there, in the zone; 0 = not known */
             uint32_t billing_s; /* it bills so many seconds whole, begun ones too; 0 = one */
         } offer_changed;
         struct {

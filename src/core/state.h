@@ -118,7 +118,7 @@ struct offer {
     uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known */
     uint32_t rack;                            /* of all its nodes; 0 = not known */
     uint32_t rank_ppm; /* of its price it counts so much, not its risk (ranking.h); 0 = not so */
-    uint32_t billing_s;                       /* its bills are of so many seconds, begun ones whole */
+    uint32_t billing_s; /* its bills are of so many seconds, begun ones whole */
     struct list nodes, idle_nodes;
     struct list shared_nodes; /* with room on devices opened for shares */
     struct link idle_link;

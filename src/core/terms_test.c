@@ -83,12 +83,26 @@ static void an_id_in_use_keeps_its_content(void **state)
     bench_close(&b);
 }
 
+/* NCU would be carried without effect: who asks for them is told so. */
+static void ncu_are_refused(void **state)
+{
+    struct pool_event event = {.kind = POOL_EVENT_TERMS_DEFINED,
+                               .version = POOL_CORE_VERSION,
+                               .u.terms_defined = {.terms_id = 1}};
+    (void)state;
+    assert_null(pool_event_check(&event));
+    event.u.terms_defined.terms.ncu_milli = 11000;
+    assert_string_equal(pool_event_check(&event),
+                        "terms: NCU are asked for, which no job is placed by");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(terms_in_use_are_kept_and_more_than_fit_are_refused),
         cmocka_unit_test(the_oldest_of_no_job_is_forgotten_first),
         cmocka_unit_test(an_id_in_use_keeps_its_content),
+        cmocka_unit_test(ncu_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ struct driver_offer {
     int64_t on_demand_usd_micros_per_hour; /* the same node on demand */
     uint32_t stock_count;                  /* how many more could be had now */
     uint32_t hazard_ppm;                   /* expected losses per million node-hours */
-    uint32_t billing_s; /* bills are of so many seconds, begun ones whole; at most a day; 0: of one */
+    uint32_t billing_s; /* bills are of so many whole seconds, at most a day; 0: of one */
 };
 
 /* How one node stands: fields as in event.h node_observed. */

@@ -85,7 +85,8 @@ static uint32_t read_billing(yaml_item *item)
 {
     int64_t unit_us = yaml_duration_us(item, "billing", SECOND_US, BILLING_S_MAX * SECOND_US, 0);
     if (unit_us % SECOND_US != 0)
-        yaml_mistake(yaml_any(item, "billing"), "billing goes by whole seconds; write 1s, 60s or 1h");
+        yaml_mistake(yaml_any(item, "billing"),
+                     "billing goes by whole seconds; write 1s, 60s or 1h");
     return (uint32_t)(unit_us / SECOND_US);
 }
 

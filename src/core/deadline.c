@@ -243,11 +243,13 @@ static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
     sight->guaranteed = offer;
 }
 
-/* only_region: SLOT_NONE = any that the job allows. */
-static struct sight look(const pool *p, const struct shape *s, uint32_t only_region)
+/* terms: a plan's are not the pool's yet, so its shape has none. only_region: SLOT_NONE = any that the
+ * job allows. */
+static struct sight look(const pool *p, const struct shape *s, const struct job_terms *terms,
+                         uint32_t only_region)
 {
     struct sight sight = {.s = s,
-                          .terms = terms_of(p, s),
+                          .terms = terms,
                           .guaranteed = SLOT_NONE,
                           .device_max = buying_device_max(p, s),
                           .least_spot = -1};
@@ -270,7 +272,7 @@ struct verdict deadline_judge(const pool *p, const struct shape *s, const struct
     int64_t end_us = deadline_of(terms, p->now_us);
     struct verdict verdict = {.reason = REASON_FITS};
     if (end_us == 0) return verdict;
-    struct sight sight = look(p, s, SLOT_NONE);
+    struct sight sight = look(p, s, terms, SLOT_NONE);
     int64_t needed_us = terms->run_us + sight.slowest_us;
     if (end_us - p->now_us >= needed_us) return verdict;
     return (struct verdict){
@@ -466,7 +468,7 @@ void deadline_decide(pool *p, uint32_t job, struct pool_output *out)
     const struct shape *s = &p->shapes[j->shape];
     say_missed(p, j, out);
     bool stays = j->region_index != SLOT_NONE && plan_works_still(p, j);
-    struct sight sight = look(p, s, stays ? j->region_index : SLOT_NONE);
+    struct sight sight = look(p, s, terms_of_job(p, j), stays ? j->region_index : SLOT_NONE);
     j->changeover_ticks = changeover_of(p, j, &sight);
     uint32_t before = j->choice;
     j->choice = DEADLINE_ANY;
@@ -580,7 +582,7 @@ int64_t deadline_review(pool *p, uint32_t job, struct holding held, struct pool_
     bool bought = held.usd_micros_per_hour > 0, moves = j->devices_min == j->devices_max;
     if (at.place == SPOT_ON_ZONE && is_unsafe(p, j) && !j->deadline_missed &&
         j->choice != DEADLINE_ANY) {
-        struct sight sight = look(p, &p->shapes[j->shape], j->region_index);
+        struct sight sight = look(p, &p->shapes[j->shape], terms_of_job(p, j), j->region_index);
         if (!sight.has_stock) return next_us; /* nowhere to go */
         numbers.a = work_left_us(p, j, /* saved */ true);
         if (leave(p, job, 1U << CAPACITY_SPOT, REASON_DEADLINE_UNSAVED, numbers, out))

@@ -1,6 +1,8 @@
 /* Jobs with a deadline: single decisions first, then worlds whose spot markets flap while on-demand
  * capacity is always to be had. There, whatever the policy, no job misses its deadline. DEADLINE_SEEDS
  * sets how many worlds. */
+#include "core/limits.h"
+#include "core/quote.h"
 #include "core/testing.h"
 #include <inttypes.h>
 
@@ -353,6 +355,30 @@ static void time_enough_goes_to_spot_none_to_guaranteed(void **state)
     bench_close(&w.b);
 }
 
+/* The terms of a plan are in no table: the submission names some that nobody has told. */
+static void a_plan_judges_a_deadline_as_a_submission_does(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w, 1);
+    w.b.now_us = TERMS_US_MAX + 9 * HOURS_US; /* so that a time can be in the past */
+    tell_offer(&w, ON_DEMAND, CAPACITY_ON_DEMAND, 4, 3 * USD);
+    static const int64_t deadlines[] = {HOURS_US, 9 * HOURS_US, TERMS_US_MAX + HOURS_US};
+    static const uint32_t verdicts[] = {REASON_DEADLINE_TOO_SOON, REASON_FITS,
+                                        REASON_DEADLINE_TOO_SOON};
+    const struct pool_event submitted = {
+        .kind = POOL_EVENT_JOB_SUBMITTED,
+        .u.job_submitted = {
+            .job_id = 1, .terms_id = 77, .devices_min = 1, .devices_max = 1, .kind = 1}};
+    for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++) {
+        struct job_terms terms = {.run_us = 5 * HOURS_US, .deadline_us = deadlines[i]};
+        struct quote quote;
+        pool_quote(w.b.p, &(struct quote_ask){.submitted = &submitted, .terms = &terms}, &quote);
+        assert_int_equal(quote.verdict, verdicts[i]);
+    }
+    bench_close(&w.b);
+}
+
 /* Two devices, at $6/h on demand from two nodes, at $2/h on spot from one; no time is left. */
 static uint32_t bought_for_two(uint32_t nodes_max, int64_t budget)
 {
@@ -607,6 +633,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_soon_is_refused_with_what_it_needs),
+        cmocka_unit_test(a_plan_judges_a_deadline_as_a_submission_does),
         cmocka_unit_test(the_most_steps_there_are_leave_the_whole_run),
         cmocka_unit_test(time_enough_goes_to_spot_none_to_guaranteed),
         cmocka_unit_test(guaranteed_capacity_that_it_can_never_have_is_not_waited_for),

@@ -90,6 +90,9 @@ done
 expect 1 "nowhere --step 40" ckpt ls nowhere/step-000040
 expect 0 "0 leftovers" ckpt gc nowhere
 expect 1 "checkpoints go to a folder" ckpt ls ftp://host/x
+expect 2 "at most 10000 of them" sim world.yaml --seeds 1..20000
+expect 2 "at most 100000" plan --ncu 100000.001
+expect 1 "no server" plan --ncu 100000
 expect 0 "1 seed" sim --seeds 18446744073709551615..18446744073709551615
 # a full disk behind the output is told
 if [ -w /dev/full ]; then

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NCU_MILLI_MAX = 100000000 }; /* that the API takes */
+
 /* "11", "2.5": thousandths or millionths exactly; false: no such number, or too many digits. */
 static bool parse_scaled(const char *word, int digits, int64_t *ret_value)
 {
@@ -76,8 +78,9 @@ int plan_ncu(const struct cli_args *args, const struct plan_ncu_options *options
         (void)cli_fail(&error);
         return CLI_USAGE;
     }
-    if (!parse_scaled(options->ncu, 3, &ncu_milli) || ncu_milli == 0) {
-        (void)error_set(&error, "--ncu \"%.40s\": give a number above 0 like 11 or 2.5",
+    if (!parse_scaled(options->ncu, 3, &ncu_milli) || ncu_milli == 0 || ncu_milli > NCU_MILLI_MAX) {
+        (void)error_set(&error,
+                        "--ncu \"%.40s\": give a number above 0 like 11 or 2.5, at most 100000",
                         options->ncu);
         (void)cli_fail(&error);
         return CLI_USAGE;

@@ -332,16 +332,17 @@ static void print_known(const struct rerun *r)
         prices +=
             event->kind == POOL_EVENT_OFFER_CHANGED || event->kind == POOL_EVENT_OFFERS_PRICED;
     }
-    printf("\nknown:    %" PRIu32 " submissions and %" PRIu32
+    printf("\nknown:    %" PRIu32 " submission%s and %" PRIu32
            " words about offers, when they came%s; "
            "the fate of %.0f %% of the node time\n          (%.0f %% in the model of what was), of "
            "nodes that ran when the record held one of the same offer\n",
-           jobs, prices, r->words->price != NULL ? " (prices as asked)" : "",
+           jobs, jobs == 1 ? "" : "s", prices, r->words->price != NULL ? " (prices as asked)" : "",
            100 * known_share(r, CHANGED), 100 * known_share(r, MODELLED));
     printf("modelled: how long the other nodes live, from %" PRIu32 " lives of spot nodes in the "
            "journal, %" PRIu32
            " of them lost;\n          boots and starts as recorded ones; work in "
-           "proportion to NCU; nine of %" PRIu64 " worlds lie\n          between the numbers in "
+           "proportion to NCU; nine in ten of the %" PRIu64
+           " worlds lie\n          between the numbers in "
            "brackets, differences are world by world\n",
            r->spot.lives, r->spot.losses, r->words->seeds);
     if (r->plans[CHANGED].kept_jobs > 0)

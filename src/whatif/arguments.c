@@ -70,7 +70,9 @@ static bool read_seeds(const char *text, struct arguments *a)
     bool good = yaml_parse_integer(first, &from) &&
                 yaml_parse_integer(dots == NULL ? first : dots + 2, &to) && from >= 0 &&
                 to >= from && to < UINT32_MAX && to - from < 10000;
-    if (!good) return complain("seeds are written A..B with A not above B, not", text);
+    if (!good)
+        return complain("seeds are written A..B with A not above B, at most 10000 of them, not",
+                        text);
     a->first_seed = (uint32_t)from;
     a->last_seed = (uint32_t)to;
     a->has_seeds = true;

@@ -168,7 +168,8 @@ int main(int argc, char **argv)
         printf("shoal %s\n", SHOAL_VERSION);
     else
         code = run_verb(argc, argv);
-    if (fflush(stdout) != 0 && code == CLI_DONE) { /* a full disk behind `shoal jobs > file` */
+    bool lost = fflush(stdout) != 0 || ferror(stdout) != 0; /* now, or at a flush before */
+    if (lost && code == CLI_DONE) { /* a full disk behind `shoal jobs > file` */
         fprintf(stderr, "shoal: cannot write the output\n");
         return CLI_FAILED;
     }

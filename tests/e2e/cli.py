@@ -30,6 +30,14 @@ class Shell:
         assert status == 0 or done.stderr.count("\n") >= 1, f"{words}: silent"
         return done.stdout
 
+    def run_into_a_full_disk(self, *words):
+        """What it prints is lost, at whatever moment it is written; the command says so and fails."""
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([self.build / "shoal", *words], cwd=self.folder, text=True,
+                                  stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                  timeout=SECONDS, env=tree.environment(self.build))
+        assert done.returncode == 1 and "cannot write the output" in done.stderr, (words, done)
+
     def job(self, name, text):
         (self.folder / name).write_text(text)
         return name
@@ -81,6 +89,7 @@ def jobs(shell):
                      "budget: {usd_per_hour: 0.01}\n")
     shell.run("run", good, says="done: job 1")
     shell.run("logs", "good", says="hello")
+    shell.run_into_a_full_disk("logs", "good")
     shell.run("why", "1", says="finish")
     shell.run("run", bad, status=1, says="job 2 failed")
     shell.run("run", wrong, status=1, says="wrong.yaml:2: unknown key \"devces\"")
@@ -93,6 +102,8 @@ def jobs(shell):
 def sleeper(shell):
     name = shell.job("sleep.yaml", "name: sleeper\nkind: batch\nrun: {command: [sleep, \"600\"]}\n")
     shell.run("run", name, "--detach", says="job ")
+    shell.run("cancel", "sleeper", says="is being cancelled")
+    shell.run_into_a_full_disk("run", name, "--detach")
     shell.run("cancel", "sleeper", says="is being cancelled")
     shell.run("drain", "99999", status=1, says="no node 99999 is held")
     rows = json.loads(shell.run("jobs", "--json"))["jobs"]

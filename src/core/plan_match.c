@@ -219,6 +219,29 @@ bool plan_match_pending(const pool *p)
     return p->match_last_us != 0 && p->now_us <= p->match_last_us + p->config.drain_us;
 }
 
+/* It cannot start where it was matched: who asks for the same and comes later does not start before it, but
+ * leaves it the other market. */
+static bool takes_over(pool *p, uint32_t job)
+{
+    struct job *j = &p->jobs[job];
+    uint32_t other = p->matched[MATCH_ASSIGNED][j->job_class].head;
+    if (plan_works_still(p, j)) return false;
+    while (other != SLOT_NONE &&
+           (p->jobs[other].shape != j->shape || p->jobs[other].order < j->order ||
+            p->jobs[other].match_market == j->match_market))
+        other = p->jobs[other].match_link.next;
+    if (other == SLOT_NONE) return false;
+    uint32_t market = p->jobs[other].match_market;
+    heap_set(&p->plans, other, HEAP_KEY_NEVER);
+    p->jobs[other].match_barred = p->supply_changes + 1;
+    plan_match_drop(p, other);
+    plan_match_drop(p, job);
+    j->match_market = market;
+    plan_match_list(p, job);
+    heap_set(&p->plans, job, plan_key(p, job));
+    return true;
+}
+
 void plan_match_start(pool *p, uint32_t job, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
@@ -251,7 +274,7 @@ void plan_match_start(pool *p, uint32_t job, struct pool_output *out)
                   (struct numbers){.a = j->devices_min, .b = p->config.drain_us}, out);
         j->review_us = p->match_last_us + p->config.drain_us + 1; /* who was to go may have ended */
         job_retime(p, job);
-    } else {
+    } else if (!takes_over(p, job)) {
         j->match_barred = p->supply_changes + 1;
         plan_match_drop(p, job);
         plan_match_touch(p, j->job_class);

@@ -372,6 +372,52 @@ static void a_gang_that_never_worked_is_not_bound_to_its_region(void **state)
     bench_close(&b);
 }
 
+static void owned_nodes(struct bench *b, uint32_t model, uint32_t devices, uint32_t stock)
+{
+    bench_offer(b, (struct test_offer){.id = 1 + model,
+                                       .region = REGION,
+                                       .model = model,
+                                       .capacity = CAPACITY_OWNED,
+                                       .devices = devices,
+                                       .stock = stock,
+                                       .price = USD,
+                                       .on_demand = USD});
+}
+
+/* Room for one node only: two devices of one model are on one, those of the other on two. */
+static void of_equal_ones_the_first_starts(uint32_t on_one, uint32_t on_two)
+{
+    struct bench b;
+    struct pool_limits one_node = limits;
+    one_node.nodes_max = 1;
+    bench_open(&b, &one_node);
+    bench_model(&b, FAST, 1000, 40, 1);
+    bench_model(&b, SLOW, 1000, 40, 1);
+    owned_nodes(&b, on_one, 2, 1);
+    owned_nodes(&b, on_one, 2, 0);
+    two_works(&b);
+    for (uint64_t id = 1; id <= 2; id++)
+        bench_submit(&b, (struct test_job){.id = id,
+                                           .min = 2,
+                                           .max = 2,
+                                           .kind = JOB_KIND_ELASTIC,
+                                           .job_class = JOB_CLASS_P2,
+                                           .terms_id = 11});
+    owned_nodes(&b, on_two, 1, 2);
+    assert_int_equal(bench_job_state(&b, 1), JOB_QUEUED);
+    owned_nodes(&b, on_one, 2, 1);
+    assert_int_equal(bench_job_state(&b, 1), JOB_STARTING);
+    assert_int_equal(bench_job_state(&b, 2), JOB_QUEUED);
+    bench_close(&b);
+}
+
+static void who_cannot_start_where_it_was_matched_is_not_overtaken(void **state)
+{
+    (void)state;
+    of_equal_ones_the_first_starts(FAST, SLOW);
+    of_equal_ones_the_first_starts(SLOW, FAST);
+}
+
 static void a_gang_takes_devices_of_one_model(void **state)
 {
     struct bench b;
@@ -586,6 +632,7 @@ int main(void)
         cmocka_unit_test(a_gang_is_matched_whole),
         cmocka_unit_test(a_gang_gets_the_devices_that_come_free_for_it),
         cmocka_unit_test(a_gang_that_never_worked_is_not_bound_to_its_region),
+        cmocka_unit_test(who_cannot_start_where_it_was_matched_is_not_overtaken),
         cmocka_unit_test(a_gang_takes_devices_of_one_model),
         cmocka_unit_test(a_rate_of_zero_keeps_off),
         cmocka_unit_test(a_snapshot_that_assigns_to_nowhere_is_refused),

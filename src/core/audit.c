@@ -6,8 +6,8 @@
  *            them it does not: nobody goes in vain, nobody too many.
  * Reasons    Of a wait or refusal: with that obstacle taken away, and nothing else, the job starts; or,
  *            where several are in its way, it does not start when all but this one are gone.
- * Not        Waits for devices alone (there, all devices of all offers would be the obstacle), the
- *            pool's own limits (a copy has no room for more), and victims for jobs with a deadline. */
+ * Not        Waits for devices alone (there, all devices of all offers would be the obstacle), and the
+ *            pool's own limits (a copy has no room for more). */
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/gate.h"
@@ -84,6 +84,8 @@ static bool starts(pool *p, uint32_t job, uint32_t home, bool stays, bool more)
     demand.job = job;
     demand.order = missing > 0 ? j->order : UINT64_MAX;
     if (missing > 0) demand.run_us = predict_run_us(p, s, j->project);
+    if (job_is_bound(j) && has > 0 && j->match_market != SLOT_NONE) /* all of one model */
+        demand.compat_mask &= UINT64_C(1) << j->match_market % p->config.limits.models_max;
     demand_limit(p, &demand, job);
     if (job_is_bound(j)) {
         supply_best(p, &demand, home, missing, &mix);
@@ -133,7 +135,6 @@ static void check_victims(const pool *p, const struct preemption *plan, uint32_t
     uint64_t id = p->jobs[job].job_id;
     if (plan->victim_count == 0) return; /* they come free by themselves */
     if (lease_room(p) == 0) return; /* a limit, of which those who leave give back by themselves */
-    if (terms_of(p, &p->shapes[p->jobs[job].shape])->deadline_us != 0) return;
     uint32_t region = job_is_bound(&p->jobs[job]) || stays ? home : plan->region_index;
     if (!starts_without(p, plan, SLOT_NONE, job, region, stays))
         fail_with(p, "victims go in vain", id, plan->victim_count);

@@ -113,6 +113,7 @@ struct mix {
     uint32_t region_index, order, device_count, node_count, line_count;
     uint32_t node_devices_min;    /* smaller nodes were left out, or room would have run out */
     uint32_t only_offer;          /* no mix would do, this one alone does; SLOT_NONE = a mix */
+    uint32_t devices_most;        /* whoever asks for more does not reach the least; 0 = for all */
     uint32_t limited;             /* nodes_max or leases_max cut it short */
     uint32_t met, hot_ppm;        /* as in supply, */
     int64_t above_max_usd_micros; /* and this */
@@ -153,7 +154,7 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
  * none. */
 bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
                   uint32_t devices_min, struct mix *ret_mix);
-/* By NCU, or by device, or one offer alone, if only that reaches `devices_min`. */
+/* By NCU, or by device, or one offer alone, or no more than `devices_min`, if only that reaches it. */
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
                  uint32_t devices_min, struct mix *ret_mix);
 

@@ -165,10 +165,33 @@ static void a_reachable_gang_is_reached(void **state)
     assert_true(short_count * 100 <= reachable_count * 5);
 }
 
+/* Whoever could take more is no worse off for it: where its least alone is to be had, it is had. */
+static void the_least_is_reached_by_whoever_asks_for_more(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= worlds; seed++) {
+        struct world w;
+        struct mix alone, mix;
+        make_world(&w, seed);
+        uint32_t devices_min = 1 + draw(&w, w.demand.devices_left);
+        if (draw(&w, 2) == 0) w.demand.quota_left_milli[0] = 100 * draw(&w, 60);
+        struct demand least = w.demand;
+        least.devices_left = devices_min;
+        supply_mix(w.b.p, &least, 0, SUPPLY_BY_NCU, &alone);
+        supply_best(w.b.p, &w.demand, 0, devices_min, &mix);
+        if (alone.device_count == devices_min && mix.device_count < devices_min)
+            fail_msg("seed %" PRIu64 ": %u devices of %u", seed, mix.device_count, devices_min);
+        assert_true(mix.devices_most == 0 || mix.device_count == mix.devices_most);
+        bench_close(&w.b);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) worlds = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_iterator_follows_the_rule),
-                                       cmocka_unit_test(a_reachable_gang_is_reached)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_iterator_follows_the_rule),
+        cmocka_unit_test(a_reachable_gang_is_reached),
+        cmocka_unit_test(the_least_is_reached_by_whoever_asks_for_more)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,6 +263,13 @@ void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *m
     job_touch(p, job);
 }
 
+/* A gang runs at the speed of its slowest device: all are of the model that it was matched to. */
+static void stay_in_match(const pool *p, const struct job *j, struct demand *demand)
+{
+    if (j->match_market != SLOT_NONE)
+        demand->compat_mask &= UINT64_C(1) << j->match_market % p->config.limits.models_max;
+}
+
 /* Short of its minimum with all that is idle or can be bought: devices of lower classes. True: done. */
 static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
 {
@@ -277,6 +284,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
         demand_of(s, terms_of(p, s), s->devices_min - held_count, held.usd_micros_per_hour);
     demand.job = job;
     demand.order = j->order;
+    if (job_is_bound(j)) stay_in_match(p, j, &demand);
     demand_limit(p, &demand, job); /* no victims for what its account may not hold */
     if (demand.workers_left == 0) return false;
     if (!demand_free_of_gates(p, &demand)) return false;
@@ -323,8 +331,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     struct demand demand =
         demand_of(s, terms_of(p, s), j->devices_max - held.device_count, held.usd_micros_per_hour);
     demand.job = job;
-    if (j->match_market != SLOT_NONE)
-        demand.compat_mask &= UINT64_C(1) << j->match_market % p->config.limits.models_max;
+    stay_in_match(p, j, &demand);
     /* Beyond its minimum it takes nothing that is promised to anybody. */
     demand.order = held.device_count < j->devices_min ? j->order : UINT64_MAX;
     if (held.device_count < j->devices_min) demand.run_us = predict_run_us(p, s, j->project);
@@ -336,7 +343,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     demand_limit(p, &demand, job);
     if (demand.single_node && held.device_count > 0) return true; /* nowhere but there */
     struct near asked = demand.near;
-    bool is_single = demand.single_node;
+    bool is_single = demand.single_node, least = false;
     enum supply_order order = SUPPLY_BY_NCU;
     if (demand.near.open || demand.next_tier != 0 ||
         (missing > 0 && demand.devices_left > 1)) { /* else by any order */
@@ -350,6 +357,8 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         demand.only_offer = mix.only_offer;
         demand.near = mix.near;
         demand.single_node = mix.single_node;
+        least = mix.devices_most != 0;
+        if (least) demand.devices_left = mix.devices_most;
         order = (enum supply_order)mix.order;
     }
     struct supply supply;
@@ -362,8 +371,14 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         if (!take_pick(p, job, &supply, &pick, out)) return false;
     /* Its least was to be had in a special way only: what else there is, is looked for anew. */
     bool special = demand.node_devices_min > 1 || demand.only_offer != SLOT_NONE ||
-                   (near_is_set(&demand.near) != near_is_set(&asked)) || demand.single_node;
+                   (near_is_set(&demand.near) != near_is_set(&asked)) || demand.single_node ||
+                   least;
     if (took && special && !is_single) {
+        job_touch(p, job);
+        return true;
+    }
+    if (!took && missing > 0 && held.device_count == 0 && j->match_market != SLOT_NONE) {
+        plan_match_drop(p, job); /* its match is gone: what there is elsewhere, before victims */
         job_touch(p, job);
         return true;
     }

@@ -9,6 +9,7 @@
 #include "core/promise.h"
 #include "core/quota.h"
 #include "core/share.h"
+#include "core/supply.h"
 #include "core/victims.h"
 #include <string.h>
 
@@ -149,7 +150,7 @@ bool search_is_place(const struct search *s, uint32_t node)
     const struct demand *d = s->demand;
     if (o->region_index != s->region_index || (d->compat_mask >> o->model & 1) == 0) return false;
     if (!near_allows(&d->near, o) || !near_is_apart(p, &d->near, d->job, node)) return false;
-    if (d->capacity_mask != 0 && (d->capacity_mask >> o->capacity & 1) == 0) return false;
+    if (!supply_is_kind(p, d, o) || supply_is_above_max(d, o)) return false;
     if (offer_is_above(o, d->threshold_ppm) || !bears(s, n)) return false;
     if (promise_room(p, d, n) == 0 || is_reserved(s, n)) return false;
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)

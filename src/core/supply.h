@@ -1,4 +1,4 @@
-/* The parts of the supply iterator (plan_buy.h); used by plan_buy.c and its supply_*.c only.
+/* The parts of the supply iterator (plan_buy.h); used by plan_buy.c, its supply_*.c and preempt_*.c.
  *
  * Files      plan_buy.c    what is taken next
  *            supply_fit.c  what the demand may take of an offer, and what keeps it out
@@ -29,6 +29,10 @@ static inline uint64_t supply_apart_place(const struct offer *o, uint32_t level)
 uint32_t supply_milli(const struct supply *s, const struct offer *o); /* of each device there */
 uint32_t supply_stock(const struct supply *s, const struct offer *o);
 
+/* Of the kinds and offers that the demand takes at all; too dear for its job. Victims, too, are only looked
+ * for where it would take what they leave. */
+bool supply_is_kind(const pool *p, const struct demand *d, const struct offer *o);
+bool supply_is_above_max(const struct demand *d, const struct offer *o);
 bool supply_allows(const struct supply *s, const struct offer *o);
 void supply_note_hot(struct supply *s, const struct offer *o); /* not allowed for its price alone */
 bool supply_keeps_out(const struct supply *s, const struct offer *o); /* kept for gangs */

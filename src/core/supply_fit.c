@@ -8,27 +8,31 @@
 #include "core/rate.h"
 #include "core/supply.h"
 
-static bool is_wanted(const struct supply *s, const struct offer *o)
+bool supply_is_kind(const pool *p, const struct demand *d, const struct offer *o)
 {
-    if (!near_allows(&s->left.near, o)) return false;
-    if (s->left.only_offer != SLOT_NONE && o != &s->p->offers[s->left.only_offer]) return false;
-    if (o->capacity == CAPACITY_SPOT && s->left.spot_offer != SLOT_NONE &&
-        o != &s->p->offers[s->left.spot_offer])
+    if (d->only_offer != SLOT_NONE && o != &p->offers[d->only_offer]) return false;
+    if (o->capacity == CAPACITY_SPOT && d->spot_offer != SLOT_NONE &&
+        o != &p->offers[d->spot_offer])
         return false;
-    return s->left.capacity_mask == 0 || (s->left.capacity_mask >> o->capacity & 1) != 0;
+    return d->capacity_mask == 0 || (d->capacity_mask >> o->capacity & 1) != 0;
 }
 
-static bool is_above_max(const struct supply *s, const struct offer *o)
+static bool is_wanted(const struct supply *s, const struct offer *o)
 {
-    return s->left.device_usd_micros_max != INT64_MAX && gate_is_bought(o) &&
-           o->usd_micros_per_hour / o->device_count > s->left.device_usd_micros_max;
+    return near_allows(&s->left.near, o) && supply_is_kind(s->p, &s->left, o);
+}
+
+bool supply_is_above_max(const struct demand *d, const struct offer *o)
+{
+    return d->device_usd_micros_max != INT64_MAX && gate_is_bought(o) &&
+           o->usd_micros_per_hour / o->device_count > d->device_usd_micros_max;
 }
 
 bool supply_allows(const struct supply *s, const struct offer *o)
 {
     if (!is_wanted(s, o)) return false;
     if (s->left.ever) return true;
-    return !offer_is_above(o, s->left.threshold_ppm) && !is_above_max(s, o);
+    return !offer_is_above(o, s->left.threshold_ppm) && !supply_is_above_max(&s->left, o);
 }
 
 /* Not allowed for its price alone. */
@@ -36,7 +40,7 @@ void supply_note_hot(struct supply *s, const struct offer *o)
 {
     if (!is_wanted(s, o)) return;
     s->met |= OBSTACLE_PRICE;
-    if (is_above_max(s, o)) {
+    if (supply_is_above_max(&s->left, o)) {
         s->above_max_usd_micros =
             supply_lower(s->above_max_usd_micros, o->usd_micros_per_hour / o->device_count);
         return;

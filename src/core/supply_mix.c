@@ -128,12 +128,32 @@ bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_in
     return ret_mix->device_count >= devices_min;
 }
 
+/* Whoever asks for more takes whole large nodes, or the cheap ones first, until a limit leaves too little
+ * for its least; the least alone may still be had. */
+static bool mix_least(const pool *p, const struct demand *demand, uint32_t region_index,
+                      uint32_t devices_min, struct mix *ret_mix)
+{
+    struct demand least = *demand;
+    struct mix mix;
+    if (demand->devices_left <= devices_min) return false;
+    least.devices_left = devices_min;
+    for (uint32_t order = SUPPLY_BY_NCU; order <= SUPPLY_BY_DEVICE; order++) {
+        supply_mix(p, &least, region_index, (enum supply_order)order, &mix);
+        if (mix.device_count < devices_min) continue;
+        mix.met |= ret_mix->met;
+        mix.devices_most = devices_min;
+        *ret_mix = mix;
+        return true;
+    }
+    return false;
+}
+
 static void best_at(const pool *p, const struct demand *demand, uint32_t region_index,
                     uint32_t devices_min, struct mix *ret_mix)
 {
     supply_mix(p, demand, region_index, SUPPLY_BY_NCU, ret_mix);
     if (ret_mix->device_count >= devices_min) return;
-    if (ret_mix->device_count == 0) return; /* nothing by any order */
+    if (ret_mix->device_count == 0 && ret_mix->met == 0) return; /* nothing by any order */
     struct mix by_device;
     uint32_t met = ret_mix->met;
     supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &by_device);
@@ -141,7 +161,8 @@ static void best_at(const pool *p, const struct demand *demand, uint32_t region_
     ret_mix->met = met | by_device.met;
     if (ret_mix->device_count >= devices_min) return;
     if (supply_alone(p, demand, region_index, devices_min, &by_device)) *ret_mix = by_device;
-    if (ret_mix->device_count >= devices_min || !ret_mix->limited) return;
+    if (ret_mix->device_count >= devices_min) return;
+    if (mix_least(p, demand, region_index, devices_min, ret_mix) || !ret_mix->limited) return;
     if (demand->lifted & OBSTACLE_LIMIT) return;
     /* Cheap small nodes used up the room: only those so large that the room suffices. */
     struct demand large = *demand;

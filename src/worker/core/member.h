@@ -389,7 +389,9 @@ bool member_mirror_take(struct member *m, const struct member_peer *peer, const 
                         size_t count);
 void member_mirror_advance(struct member *m);
 bool member_mirror_waits(const struct member *m); /* some have not compared yet */
-bool member_mirror_ends(struct member *m);
+bool member_mirror_ends(struct member *m,
+                        bool unsure); /* whether its state came and was not voted on */
+bool member_mirror_mends(const struct member *m);
 bool member_mirror_falls_back(struct member *m);
 bool member_mirror_is_due(const struct member *m, uint64_t position);
 /* member_save.c */

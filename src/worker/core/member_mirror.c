@@ -1,4 +1,4 @@
-/* Do owner and mirror hold the same moments? Two copies have no majority: a bit that flipped in one of
+/* Do owner and mirror hold the same moments, and the same weights made from them? Two copies have no majority: a bit that flipped in one of
  * them would stay, and go into the weights of all (the owner's), or come out when the owner is lost.
  *
  * When       With every VOTE: after a join, before the moments are cut anew for it; before each
@@ -8,9 +8,11 @@
  * Then       Which of the two is wrong cannot be told, and the weights of all may be spoiled since
  *            the last time they agreed. So the group says which unit of which two workers differs
  *            and goes back to the newest checkpoint, of which owner and mirror agreed. Without
- *            checkpoints the mirror takes the owner's, since the weights of all came from that.
- * Not seen   The same flip in both; a flip in what is copied to a new holder, its old one being
- *            gone, before the next VOTE.
+ *            checkpoints the mirror takes the owner's, since the weights of all came from that: it
+ *            gives up all its state, for it has made weights of its own, and so do those who got
+ *            theirs since the last VOTE, perhaps from it. The VOTE ends when it has.
+ * Not seen   The same flip in both; one that is gone from moments and weights again by the next VOTE; a
+ *            flip in what is copied to a new holder, its old one being gone, before the next VOTE.
  */
 #include "core/assert.h"
 #include "worker/core/member_plan.h"
@@ -60,6 +62,8 @@ void member_mirror_unit(const struct member *m, uint32_t unit, uint64_t *ret_fir
     *ret_count = (end < last ? end : last) - *ret_first;
 }
 
+/* Of its weights too: each of the two makes its own from its moments. A flip that rounding, or a gradient
+ * that dwarfs what was there, has taken out of the moments since stays in them. */
 static uint64_t digest_of(const struct member *m, uint32_t unit)
 {
     struct transfer_segment segment[HANDOVER_ARRAYS_MAX];
@@ -70,7 +74,9 @@ static uint64_t digest_of(const struct member *m, uint32_t unit)
                                                count * sizeof(float)};
     const struct transfer_state state = {segment, m->config.moment_count,
                                          m->config.moment_count * count * sizeof(float)};
-    return transfer_digest(&state);
+    return 3 * transfer_digest(&state) +
+           transfer_digest_range(&m->config.state, first * sizeof(float),
+                                 (first + count) * sizeof(float)); /* params come first */
 }
 
 /* ---- in a VOTE ---- */
@@ -180,23 +186,40 @@ static bool falls_back(const struct member *m)
     return m->config.has_store && m->config.save_every != 0;
 }
 
-/* The vote has ended: true: with two that differ. */
-bool member_mirror_ends(struct member *m)
+/* 0: not known here. */
+static uint64_t mirror_of(const struct member *m, uint32_t unit)
 {
     const struct member_base *base = &m->shards.base;
+    if (!member_shard_stands(m) || unit >= base->map.unit_count) return 0;
+    uint8_t mirror = base->map.mirror[unit];
+    return mirror == SHARD_NONE ? 0 : base->member[mirror];
+}
+
+/* Is one still to give up what it has? It may see the end of the vote last. */
+bool member_mirror_mends(const struct member *m)
+{
+    uint64_t owner;
+    uint32_t unit;
+    if (falls_back(m) || !find_dispute(m, &owner, &unit)) return false;
+    const struct wire_status *status = member_status_of(m, mirror_of(m, unit));
+    return status != NULL && status->has_state && same_tag(&status->base, &m->turn.base);
+}
+
+/* The vote has ended: true: with two that differ. */
+bool member_mirror_ends(struct member *m, bool unsure)
+{
     struct member_dispute *dispute = &m->mirror.dispute;
     uint64_t owner;
     uint32_t unit;
     m->mirror.position = m->turn.position;
     if (!find_dispute(m, &owner, &unit)) return false;
-    uint8_t mirror = member_shard_stands(m) && unit < base->map.unit_count ? base->map.mirror[unit]
-                                                                           : (uint8_t)SHARD_NONE;
     *dispute = (struct member_dispute){.known = true,
                                        .unit = unit,
                                        .owner = owner,
-                                       .mirror = mirror == SHARD_NONE ? 0 : base->member[mirror],
+                                       .mirror = mirror_of(m, unit),
                                        .falls_back = falls_back(m)};
-    if (!dispute->falls_back && dispute->mirror == m->config.id) member_shard_forget(m);
+    bool came = unsure && !member_shard_stands(m); /* from the mirror, it may be */
+    if (!dispute->falls_back && (dispute->mirror == m->config.id || came)) member_drop_state(m);
     return true;
 }
 

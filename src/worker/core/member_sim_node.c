@@ -116,6 +116,7 @@ static void spoil(struct world *w, struct node *node)
     memcpy(moment, &bits, sizeof bits);
     w->spoiled++;
     w->spoiled_mirrors += base->member[mirror] == m->config.id;
+    w->node[base->member[mirror] - 1].flipped = true; /* its weights are no longer those of all */
 }
 
 void sim_serve(struct world *w, uint32_t index)

@@ -72,8 +72,10 @@ void member_vote_advance(struct member *m)
     if (wire_tag_compare(&m->vote_ended, &m->turn.tag) == 0 || !find_majority(m, &digest)) return;
     if (member_mirror_waits(m)) return;
     m->vote_ended = m->turn.tag;
+    bool unsure = m->self.unsure;
     m->self.unsure = 0;
-    if (member_mirror_ends(m)) { /* who of the two is wrong, and so whose weights, is not known */
+    if (member_mirror_ends(
+            m, unsure)) { /* who of the two is wrong, and so whose weights, is not known */
         member_tell_all(m);
         return;
     }
@@ -103,7 +105,7 @@ bool member_vote_is_over(const struct member *m)
         if (!status->has_state) continue; /* outvoted, or lost: it is behind */
         pending = pending || !has_voted(m, status) || status->unsure;
     }
-    return !pending && !member_mirror_waits(m);
+    return !pending && !member_mirror_waits(m) && !member_mirror_mends(m);
 }
 
 bool member_vote_is_due(const struct member *m, const struct seen *seen, bool *ret_state)

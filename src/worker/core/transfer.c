@@ -60,13 +60,23 @@ static uint64_t hash_end(const struct transfer_hash *hash)
     return stir(stir(all, tail), tail >> 7);
 }
 
-uint64_t transfer_digest(const struct transfer_state *state)
+uint64_t transfer_digest_range(const struct transfer_state *state, uint64_t first, uint64_t end)
 {
     struct transfer_hash hash;
     hash_init(&hash);
-    for (uint32_t i = 0; i < state->segment_count; i++)
-        hash_add(&hash, state->segment[i].bytes, state->segment[i].count);
+    for (uint32_t i = 0; i < state->segment_count && first < end; i++) {
+        uint64_t count = state->segment[i].count, from = first < count ? first : count;
+        uint64_t to = end < count ? end : count;
+        hash_add(&hash, state->segment[i].bytes + from, to - from);
+        first -= from;
+        end -= to;
+    }
     return hash_end(&hash);
+}
+
+uint64_t transfer_digest(const struct transfer_state *state)
+{
+    return transfer_digest_range(state, 0, state->total_bytes);
 }
 
 /* First byte of a stripe; of stripe_count: the end. At boundaries of the hash's rounds. */

@@ -64,6 +64,7 @@ bool transfer_next(struct transfer_out *out, const struct transfer_state *state,
 bool transfer_is_state(const uint8_t *header, struct wire_tag *ret_tag);
 
 uint64_t transfer_digest(const struct transfer_state *state); /* of all its bytes */
+uint64_t transfer_digest_range(const struct transfer_state *state, uint64_t first, uint64_t end);
 
 enum transfer_result { TRANSFER_BAD = 1, TRANSFER_MORE, TRANSFER_DONE };
 /* This stripe is in the shadow already, read from elsewhere. */

@@ -84,7 +84,8 @@ static uint64_t owned_ncu_milli(const pool *p, uint64_t models)
     return sum;
 }
 
-void class_share_of(const pool *p, const struct shape *s, struct class_share *ret_share)
+void class_share_of(const pool *p, const struct shape *s, uint64_t more_ncu_milli,
+                    struct class_share *ret_share)
 {
     uint64_t models = pool_models(p, s);
     *ret_share = (struct class_share){0};
@@ -96,12 +97,13 @@ void class_share_of(const pool *p, const struct shape *s, struct class_share *re
                                       p->uses[model].promised_count[s->job_class]) *
                                      ncu_milli;
     }
+    ret_share->total_ncu_milli += more_ncu_milli;
     const struct class_rule *rule = &p->classes[s->job_class];
-    ret_share->reserved_ncu_milli = share(ret_share->total_ncu_milli, rule->reserved_ppm);
-    ret_share->most_ncu_milli = UINT64_MAX;
-    if (rule->reserved_ppm + rule->burst_ppm >= WHOLE_PPM) return;
     uint64_t owned = owned_ncu_milli(p, models);
     if (owned < ret_share->total_ncu_milli) owned = ret_share->total_ncu_milli;
+    ret_share->reserved_ncu_milli = share(owned, rule->reserved_ppm);
+    ret_share->most_ncu_milli = UINT64_MAX;
+    if (rule->reserved_ppm + rule->burst_ppm >= WHOLE_PPM) return;
     ret_share->most_ncu_milli = share(owned, rule->reserved_ppm + rule->burst_ppm);
 }
 
@@ -110,7 +112,7 @@ uint64_t class_left_milli(const pool *p, const struct shape *s)
     const struct class_rule *rule = &p->classes[s->job_class];
     if (rule->reserved_ppm + rule->burst_ppm >= WHOLE_PPM) return UINT64_MAX;
     struct class_share share;
-    class_share_of(p, s, &share);
+    class_share_of(p, s, /* more */ 0, &share);
     return share.held_ncu_milli < share.most_ncu_milli ? share.most_ncu_milli - share.held_ncu_milli
                                                        : 0;
 }

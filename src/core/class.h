@@ -4,9 +4,10 @@
  *            its submission or is refused), may preempt P2 and P3. P1 critical: 70 % reserved + 30 %
  *            burst, not preemptible, may preempt P2 and P3. P2 research, P3 best effort: nothing
  *            reserved, 100 % burst, preemptible.
- * Reserved   A share of the NCU that is up in the pools a job may use (without pools: of all). Within
- *            it a class may recall devices that preemptible lower classes hold; beyond it, it takes
- *            only what is idle or bought. Idle reserved capacity is lent: nobody waits for it.
+ * Reserved   A share of the NCU that is up or owned, whichever is more, in the pools a job may use
+ *            (without pools: of all); nodes that a job starts itself count as up. Within it a class may
+ *            recall devices that preemptible lower classes hold; beyond it, it takes only what is idle
+ *            or bought. Idle reserved capacity is lent: nobody waits for it.
  * Burst      What a class may hold beyond its reserved share, of what is up or owned. Together they bound
  *            what it takes of idle devices and of owned and reserved stock; what is bought for it (spot,
  *            on demand) is a matter of cost gates (gate.h). With the defaults the sum is the whole.
@@ -30,7 +31,9 @@ void class_defaults(pool *p);
 void class_define(pool *p, const struct pool_event *event);
 bool class_may_preempt(const pool *p, uint32_t job_class, uint32_t victim_class);
 bool class_queues(const pool *p, uint32_t job_class);
-void class_share_of(const pool *p, const struct shape *s, struct class_share *ret_share);
+/* `more`: of nodes that a start would bring up, counted as if they were there. */
+void class_share_of(const pool *p, const struct shape *s, uint64_t more_ncu_milli,
+                    struct class_share *ret_share);
 /* NCU that its class may yet take of idle and owned devices; UINT64_MAX: no bound. */
 uint64_t class_left_milli(const pool *p, const struct shape *s);
 /* Devices that a lease or a node begins or ends to stand for: kept by model, so shares cost no walk

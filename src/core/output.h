@@ -233,7 +233,9 @@ enum decision_kind {
     X(ABOVE_QUOTA, "needs ~a NCU at least, and its ^c can never hold more than ~b, its quota and " \
                    "what it may borrow; ask for fewer devices or raise the quota")                 \
     X(ROOM_WANTED, "idle, and the pool is at its limit of nodes: job #a needs its place")          \
-    X(NEXT_TIER, "its own pools have no #a devices for it now: takes #b of the next tier, ~c NCU")
+    X(NEXT_TIER, "its own pools have no #a devices for it now: takes #b of the next tier, ~c NCU") \
+    X(WAIT_RECALL, "waits: its class may recall up to ~b NCU, its reserved share, and holds ~c: "  \
+                   "too little for #a more devices; starts when they come free")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

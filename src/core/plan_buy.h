@@ -123,6 +123,7 @@ struct mix {
     int64_t unit_cost;       /* of a job with data: data.h */
     int64_t data_usd_micros; /* least that it could not bear; 0 = none */
     uint64_t ncu_milli;
+    uint64_t new_ncu_milli; /* of whole nodes that are to be started */
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */
     int64_t

@@ -32,10 +32,10 @@ uint32_t preempt_coming(const pool *p, const struct demand *demand, uint32_t reg
 }
 
 /* What its class may hold more by right, not only by luck. */
-static uint64_t ncu_left(const pool *p, const struct shape *s)
+static uint64_t ncu_left(const pool *p, const struct shape *s, uint64_t more_ncu_milli)
 {
     struct class_share share;
-    class_share_of(p, s, &share);
+    class_share_of(p, s, more_ncu_milli, &share);
     return share.reserved_ncu_milli > share.held_ncu_milli
                ? share.reserved_ncu_milli - share.held_ncu_milli
                : 0;
@@ -95,9 +95,10 @@ static uint32_t nodes_of(const pool *p, const struct preemption *plan)
                               : plan->need;
 }
 
-/* Beyond what supply gives in that region, victims; all within the models of the demand. */
-static bool find_in(const struct search *from, const struct demand *supplied, uint32_t missing,
-                    struct preemption *plan, uint64_t *ret_ncu)
+/* Beyond what supply gives in that region, victims; all within the models of the demand, and within the
+ * share of the class of `s` (NULL: no matter). */
+static bool find_in(const struct search *from, const struct shape *s, const struct demand *supplied,
+                    uint32_t missing, struct preemption *plan)
 {
     const pool *p = from->p;
     const struct demand *demand = from->demand;
@@ -113,6 +114,7 @@ static bool find_in(const struct search *from, const struct demand *supplied, ui
     search.demand = &rest;
     search.need = missing - had;
     search.bears = missing;
+    if (s != NULL) search.ncu_left = ncu_left(p, s, mix.new_ncu_milli);
     bool found = demand->near.spread != TOPOLOGY_ANY
                      ? search_apart(&search, supplied, (enum supply_order)mix.order, plan)
                  : demand->single_node ? search_node(&search, plan)
@@ -121,9 +123,9 @@ static bool find_in(const struct search *from, const struct demand *supplied, ui
     if (demand->workers_left < missing && !demand->single_node &&
         demand->workers_left < mix.node_count + nodes_of(p, plan))
         return false; /* more workers than its account may have */
-    *ret_ncu = demand->single_node ? ncu_at(p, plan->node) * missing
-                                   : mix.ncu_milli + ncu_of_victims(p, &search, plan);
-    return true;
+    uint64_t ncu = demand->single_node ? ncu_at(p, plan->node) * missing
+                                       : mix.ncu_milli + ncu_of_victims(p, &search, plan);
+    return ncu <= search.ncu_left;
 }
 
 /* Within the share of its class, reckoned with the devices that it would get: without the largest models
@@ -132,12 +134,13 @@ static bool find_within(const pool *p, const struct shape *s, const struct deman
                         uint32_t region_index, uint32_t missing, struct preemption *plan)
 {
     struct demand within = *demand;
-    uint64_t left = ncu_left(p, s), ncu = 0;
+    bool lifted = (demand->lifted & OBSTACLE_CLASS) != 0;
+    uint64_t left = lifted ? UINT64_MAX : ncu_left(p, s, /* more */ 0);
     struct search search = {
         .p = p, .demand = &within, .region_index = region_index, .ncu_left = left};
     within.compat_mask &= p->regions[region_index].model_mask;
     while (within.compat_mask != 0) {
-        if (find_in(&search, &within, missing, plan, &ncu) && ncu <= left) return true;
+        if (find_in(&search, lifted ? NULL : s, &within, missing, plan)) return true;
         uint32_t model = largest(p, within.compat_mask);
         if ((uint64_t)p->models[model].ncu_milli * missing <= left) return false;
         within.compat_mask &= ~(UINT64_C(1) << model);
@@ -186,10 +189,9 @@ static bool find_lent(const pool *p, const struct shape *s, const struct demand 
                             .region_index = region_index,
                             .ncu_left = UINT64_MAX,
                             .reclaims = true};
-    uint64_t ncu;
     if (!quota_may_reclaim(p, p->jobs[demand->job].account)) return false;
     preempt_widen(p, missing, &own);
-    if (!find_in(&search, demand, missing, plan, &ncu)) return false;
+    if (!find_in(&search, /* s */ NULL, demand, missing, plan)) return false;
     plan->reclaims = 1;
     return !demand->quota_short || plan->victim_count > 0;
 }
@@ -216,6 +218,23 @@ static bool find_best(find_fn *find, const pool *p, const struct shape *s,
         }
     }
     return found;
+}
+
+/* All of its least on the largest models, and nothing but its share is in the way. */
+bool preempt_is_above_share(const pool *p, const struct shape *s, const struct demand *demand,
+                            uint32_t held_count, uint32_t home, bool stays,
+                            struct class_share *ret_share)
+{
+    struct demand lifted = *demand;
+    struct preemption plan;
+    if (p->classes[s->job_class].may_preempt_mask == 0 || held_count >= s->devices_min)
+        return false;
+    class_share_of(p, s, /* more */ 0, ret_share);
+    uint64_t most =
+        (uint64_t)p->models[largest(p, s->compat_mask)].ncu_milli * (s->devices_min - held_count);
+    if (ret_share->held_ncu_milli + most <= ret_share->reserved_ncu_milli) return false;
+    lifted.lifted |= OBSTACLE_CLASS;
+    return preempt_best(p, s, &lifted, held_count, home, stays, &plan) && plan.reclaims == 0;
 }
 
 bool preempt_best(const pool *p, const struct shape *s, const struct demand *demand,

@@ -67,5 +67,10 @@ void preempt_widen(const pool *p, uint32_t missing, struct demand *demand);
 /* For a job that holds `held_count` devices, the best of all regions it may use: moves first. Pure. */
 bool preempt_best(const pool *p, const struct shape *s, const struct demand *demand,
                   uint32_t held_count, uint32_t home, bool stays, struct preemption *ret_plan);
+/* Within the share of its class there is nothing for it, and beyond it there is. Pure. */
+struct class_share;
+bool preempt_is_above_share(const pool *p, const struct shape *s, const struct demand *demand,
+                            uint32_t held_count, uint32_t home, bool stays,
+                            struct class_share *ret_share);
 
 #endif

@@ -83,16 +83,42 @@ static uint32_t missing_of(const struct lack *l)
     return l->s->devices_min > l->has ? l->s->devices_min - l->has : 0;
 }
 
-static bool would_preempt(const struct lack *l, struct demand demand)
+static bool may_preempt(const struct lack *l, struct demand *demand)
+{
+    if (l->p->jobs[l->job].promised_count > 0) return false; /* what it takes is on its way */
+    if (missing_of(l) == 0 || demand->workers_left == 0) return false;
+    if (!demand_free_of_gates(l->p, demand)) return false;
+    demand->devices_left = missing_of(l);
+    return true;
+}
+
+static bool stays(const struct lack *l)
 {
     const struct job *j = &l->p->jobs[l->job];
+    return job_is_bound(j) || plan_works_still(l->p, j);
+}
+
+static bool would_preempt(const struct lack *l, struct demand demand)
+{
     struct preemption plan;
-    if (j->promised_count > 0) return false; /* what it takes is on its way */
-    if (missing_of(l) == 0 || demand.workers_left == 0) return false;
-    if (!demand_free_of_gates(l->p, &demand)) return false;
-    demand.devices_left = missing_of(l);
-    return preempt_best(l->p, l->s, &demand, l->has, j->region_index,
-                        job_is_bound(j) || plan_works_still(l->p, j), &plan);
+    return may_preempt(l, &demand) &&
+           preempt_best(l->p, l->s, &demand, l->has, l->p->jobs[l->job].region_index, stays(l),
+                        &plan);
+}
+
+/* Lower classes hold enough for it, and its own may not take it: see class.h. */
+static bool is_above_share(const struct lack *l, struct numbers *ret_numbers)
+{
+    struct demand demand = l->demand;
+    struct class_share share;
+    if (!may_preempt(l, &demand) ||
+        !preempt_is_above_share(l->p, l->s, &demand, l->has, l->p->jobs[l->job].region_index,
+                                stays(l), &share))
+        return false;
+    *ret_numbers = (struct numbers){.a = missing_of(l),
+                                    .b = (int64_t)share.reserved_ncu_milli,
+                                    .c = (int64_t)share.held_ncu_milli};
+    return true;
 }
 
 /* Devices to start with, or more of them, if these obstacles were not there. */
@@ -212,6 +238,7 @@ static void say_stock(pool *p, const struct lack *l, bool kept, struct pool_outp
 {
     const struct job *j = &p->jobs[l->job];
     const struct job_terms *terms = terms_of(p, l->s);
+    struct numbers numbers;
     if (l->has < l->s->devices_min) plan_claim(p, l->job);
     if (j->promised_count > 0)
         return; /* said when it was reserved */
@@ -226,6 +253,8 @@ static void say_stock(pool *p, const struct lack *l, bool kept, struct pool_outp
     else if (part_is_share(terms))
         plan_wait(p, l->job, REASON_WAIT_SHARE,
                   (struct numbers){.a = terms->device_milli, .b = terms->device_memory_mib}, out);
+    else if (is_above_share(l, &numbers))
+        plan_wait(p, l->job, REASON_WAIT_RECALL, numbers, out);
     else
         plan_wait(p, l->job, REASON_WAIT_CAPACITY,
                   (struct numbers){.a = job_is_bound(j) ? job_holding(p, l->job).up_count : 0,
@@ -261,7 +290,7 @@ static void say_place(pool *p, const struct lack *l, struct pool_output *out)
 static struct numbers share_needed(const struct lack *l)
 {
     struct class_share share;
-    class_share_of(l->p, l->s, &share);
+    class_share_of(l->p, l->s, /* more */ 0, &share);
     return (struct numbers){.a = (int64_t)share.held_ncu_milli,
                             .b = (int64_t)share.most_ncu_milli,
                             .c = missing_of(l) > 0 ? missing_of(l) : l->asked.devices_left};

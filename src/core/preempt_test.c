@@ -203,6 +203,65 @@ static void spot_above_the_threshold_is_no_lack_of_capacity(void **state)
     bench_close(&b);
 }
 
+/* Owned nodes that are let go while idle come up for the gang: they count into the share that it recalls
+ * from, as they do once they are up. */
+static void what_a_gang_starts_itself_counts_into_the_share_of_its_class(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_owned(&b, 2, 4);
+    submit_batch(&b, 1, JOB_CLASS_P3, 4);
+    submit(&b, 2, JOB_CLASS_P1, 8, 8, JOB_KIND_ELASTIC, (struct job_terms){0});
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTED_FOR], 1);
+    stop(&b, 1);
+    bench_raise(&b);
+    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
+    bench_close(&b);
+}
+
+/* The same with a node on demand, which is none of the owned ones. */
+static void what_a_gang_buys_counts_into_the_share_of_its_class(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_owned(&b, 1, 4);
+    submit_batch(&b, 1, JOB_CLASS_P3, 4);
+    bench_offer(&b, (struct test_offer){.id = 2,
+                                        .region = 1,
+                                        .model = H100,
+                                        .capacity = CAPACITY_ON_DEMAND,
+                                        .devices = 4,
+                                        .stock = 1,
+                                        .price = USD});
+    submit(&b, 2, JOB_CLASS_P1, 8, 8, JOB_KIND_ELASTIC, (struct job_terms){0});
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTED_FOR], 1);
+    stop(&b, 1);
+    bench_raise(&b);
+    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
+    bench_close(&b);
+}
+
+/* All of the pool is more than 70 % of it: such a gang waits until others end, and is told why. */
+static void a_gang_above_the_reserved_share_of_its_class_is_told_so(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_owned(&b, 2, 4);
+    bench_class(&b, JOB_CLASS_P1, 700000, 300000, 1U << JOB_CLASS_P3, false, true);
+    submit_batch(&b, 1, JOB_CLASS_P3, 4);
+    submit_batch(&b, 2, JOB_CLASS_P3, 4);
+    submit(&b, 3, JOB_CLASS_P1, 6, 8, JOB_KIND_ELASTIC, (struct job_terms){0});
+    assert_int_equal(b.asked[POOL_COMMAND_STOP_WORKER], 0);
+    const struct pool_decision *said = bench_decision(&b, DECISION_WAIT, REASON_WAIT_RECALL);
+    assert_non_null(said);
+    assert_int_equal(said->a, 6);
+    assert_int_equal(said->b, 8 * H100_NCU * 7 / 10);
+    assert_int_equal(said->c, 0);
+    submit(&b, 4, JOB_CLASS_P1, 5, 5, JOB_KIND_ELASTIC, (struct job_terms){0});
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTED_FOR], 2); /* within it: at once */
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +271,9 @@ int main(void)
         cmocka_unit_test(no_victims_for_workers_that_are_not_allowed),
         cmocka_unit_test(a_batch_job_within_its_quota_preempts_once),
         cmocka_unit_test(a_gang_takes_what_is_promised_on_a_node_at_once),
+        cmocka_unit_test(what_a_gang_starts_itself_counts_into_the_share_of_its_class),
+        cmocka_unit_test(what_a_gang_buys_counts_into_the_share_of_its_class),
+        cmocka_unit_test(a_gang_above_the_reserved_share_of_its_class_is_told_so),
         cmocka_unit_test(spot_above_the_threshold_is_no_lack_of_capacity)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

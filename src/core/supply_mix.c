@@ -25,6 +25,9 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
         ret_mix->device_count += devices;
         ret_mix->ncu_milli += (uint64_t)supply_worth(&supply, p->offers[pick.offer].model) *
                               devices / 1000 * demand->part_milli / 1000;
+        if (pick.node == SLOT_NONE)
+            ret_mix->new_ncu_milli += (uint64_t)p->models[p->offers[pick.offer].model].ncu_milli *
+                                      p->offers[pick.offer].device_count * pick.node_count;
         ret_mix->usd_micros_per_hour += usd_micros;
         ret_mix->weighed_usd_micros_per_hour += risk_weighed(&p->offers[pick.offer], usd_micros);
         if (gate_is_bought(&p->offers[pick.offer])) {

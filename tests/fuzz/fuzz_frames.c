@@ -1,6 +1,7 @@
 /* A peer that knows the token but sends anything: frames of one byte kind, two bytes length,
  * payload, into a member that leads a group of two and sums a step. An odd number of bytes: with
- * sharded moments. It may be refused, never crash. */
+ * sharded moments. Headers of data are sealed here, as no search would. It may be refused, never
+ * crash. */
 #include "worker/core/member.h"
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         size_t length = (size_t)bytes[1] | (size_t)bytes[2] << 8, left = count - 3;
         if (length > left) length = left;
         memcpy(payload, bytes + 3, length);
+        if (kind == WIRE_DATA && length >= EXCHANGE_HEADER_BYTES) exchange_seal(payload);
         if (kind != 0 && kind < WIRE_KIND_END &&
             !member_frame(&v.member, 3, (enum wire_kind)kind, payload, length, now_us))
             return 0;

@@ -139,6 +139,7 @@ size_t exchange_copy(const struct exchange_message *message, uint8_t *bytes);
 /* The last four bytes of a header are a sum of the others: a damaged tag must not make a message look
  * like one of another turn, which is dropped in silence. For those who lay out messages themselves. */
 void exchange_seal(uint8_t header[EXCHANGE_HEADER_BYTES]);
+bool exchange_is_sealed(const uint8_t header[EXCHANGE_HEADER_BYTES]);
 /* A message from member `from`. False: it breaks the rules, drop the peer. Old turns are fine. */
 bool exchange_take(struct exchange *x, uint32_t from, const uint8_t *header, const uint8_t *payload,
                    size_t count);

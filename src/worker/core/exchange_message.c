@@ -45,7 +45,7 @@ void exchange_seal(uint8_t header[EXCHANGE_HEADER_BYTES])
     memcpy(header + SEALED_BYTES, &check, sizeof check);
 }
 
-static bool is_sealed(const uint8_t header[EXCHANGE_HEADER_BYTES])
+bool exchange_is_sealed(const uint8_t header[EXCHANGE_HEADER_BYTES])
 {
     uint32_t check = side_check(1, header, SEALED_BYTES);
     return memcmp(header + SEALED_BYTES, &check, sizeof check) == 0;
@@ -70,7 +70,7 @@ static void write_header(uint8_t *bytes, const struct header *header)
 static bool read_header(const uint8_t *bytes, struct header *ret_header)
 {
     struct wire_cursor cursor = wire_reader(bytes, EXCHANGE_HEADER_BYTES);
-    if (!is_sealed(bytes)) return false;
+    if (!exchange_is_sealed(bytes)) return false;
     ret_header->tag = wire_read_tag(&cursor);
     ret_header->kind = wire_read_u32(&cursor);
     ret_header->chunk = wire_read_u32(&cursor);

@@ -256,8 +256,9 @@ static void tick(struct world *w, uint32_t index)
 static bool damage(struct world *w, const struct occurrence *o)
 {
     if (!w->noisy || w->calm || o->frame != WIRE_DATA || sim_below(w, 300) != 0) return false;
-    if (handover_is_ours(o->bytes)) return false; /* has no sum of its own */
-    o->bytes[sim_below(w, (uint32_t)o->count)] ^= (uint8_t)(1u << sim_below(w, 8));
+    if (handover_is_ours(o->bytes)) return false;   /* has no sum of its own */
+    uint8_t bit = (uint8_t)(1u << sim_below(w, 8)); /* drawn first, whatever the compiler */
+    o->bytes[sim_below(w, (uint32_t)o->count)] ^= bit;
     return true;
 }
 

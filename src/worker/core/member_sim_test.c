@@ -25,6 +25,8 @@ static const uint64_t remembered[] = {
     2000220, /* (of this check) nor one that finds the others at their end */
     2276, /* one that leads as the last that holds the moments, and leaves, gave vote after vote */
     3080, /* one that was not connected yet when a vote began never got its mirror's digests */
+    1848, /* a stripe of state whose tag came damaged was dropped as old, and waited for for ever */
+    2800, /* the same in a sync */
     8683, /* two who alone saw a step end died in turn, each before its report came through */
 };
 

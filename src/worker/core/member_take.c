@@ -59,19 +59,22 @@ static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
     peer->asked = peer->given_up = false;
 }
 
+/* What is of another turn is dropped in silence, so a tag is believed only under a seal that holds:
+ * nobody would send again what damage has made look old. Handovers have none yet. */
 static bool take_data(struct member *m, struct member_peer *peer, const uint8_t *header,
                       const uint8_t *payload, size_t count)
 {
     struct wire_tag tag;
     if (transfer_is_state(header, &tag))
-        return member_take_state(m, peer, &tag, header, payload, count);
+        return exchange_is_sealed(header) &&
+               member_take_state(m, peer, &tag, header, payload, count);
     uint32_t from = wire_turn_index(&m->turn, peer->id);
     bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
                   wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
     if (member_is_sharded(m) && handover_is_ours(header))
         return from == GROUP_NOBODY || m->me == GROUP_NOBODY ||
                handover_take(&m->shards.handover, from, header, payload, count);
-    if (!member) return true;
+    if (!member) return exchange_is_sealed(header);
     bool awaited = m->config.recorder != NULL && exchange_awaits_part(&m->exchange, from);
     if (!exchange_take(&m->exchange, from, header, payload, count)) return false;
     struct wire_cursor cursor = wire_reader(header, EXCHANGE_HEADER_BYTES);

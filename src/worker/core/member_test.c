@@ -334,6 +334,39 @@ static void a_watcher_takes_the_state_before_it_goes_on(void **state)
     assert_int_equal(member_step(&b.member), 3);
 }
 
+/* Else it would be waited for for ever: what is of another turn is dropped in silence. */
+static void a_damaged_header_of_state_is_refused(void **state)
+{
+    (void)state;
+    static struct bench b;
+    set_up(&b);
+    struct wire_turn turn = {.tag = {10, LEADER},
+                             .position = 3,
+                             .kind = TURN_SYNC,
+                             .member_count = 2,
+                             .member = {LEADER, ME},
+                             .source = {GROUP_NOBODY, 0}};
+    struct wire_status status = {.has_state = 1, .position = 3, .turn = turn.tag};
+    (void)member_park(&b.member);
+    assert_true(member_frame(&b.member, LEADER, WIRE_STATUS, payload,
+                             wire_put_status(payload, &status), 3));
+    assert_true(member_frame(&b.member, LEADER, WIRE_TURN, payload,
+                             wire_put_turn(payload, &turn, NULL), 3));
+    assert_true(b.member.in.active);
+    struct transfer_out out;
+    static struct exchange_message message;
+    transfer_send(&out, &b.member.config.state, 0, 1);
+    assert_true(transfer_next(&out, &b.member.config.state, &turn.tag, &message));
+    size_t count = exchange_copy(&message, payload);
+    for (uint32_t bit = 0; bit < 8 * EXCHANGE_HEADER_BYTES; bit++) {
+        payload[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_false(member_frame(&b.member, LEADER, WIRE_DATA, payload, count, 4));
+        payload[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    assert_true(member_frame(&b.member, LEADER, WIRE_DATA, payload, count, 4));
+    assert_int_equal(member_step(&b.member), 3);
+}
+
 static void slots_follow_speed_and_stay_for_noise(void **state)
 {
     (void)state;
@@ -368,6 +401,7 @@ int main(void)
         cmocka_unit_test(an_older_turn_is_not_taken),
         cmocka_unit_test(a_step_that_could_not_be_is_refused),
         cmocka_unit_test(a_watcher_takes_the_state_before_it_goes_on),
+        cmocka_unit_test(a_damaged_header_of_state_is_refused),
         cmocka_unit_test(slots_follow_speed_and_stay_for_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

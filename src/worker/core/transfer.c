@@ -1,5 +1,6 @@
 #include "worker/core/transfer.h"
 #include "core/assert.h"
+#include "worker/core/exchange.h"
 #include <string.h>
 
 /* In place of a turn's number, which is never so large (WIRE_TURN_MAX). */
@@ -165,6 +166,7 @@ bool transfer_next(struct transfer_out *out, const struct transfer_state *state,
     wire_write_u64(&cursor, out->offset);
     wire_write_u64(&cursor, state->total_bytes);
     wire_write_u64(&cursor, count == left ? hash_end(&out->hash) : 0);
+    exchange_seal(message->header);
     message->tag = *tag;
     message->payload_bytes = count;
     out->offset += count;

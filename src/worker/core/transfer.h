@@ -7,9 +7,9 @@
  *            receiver fills a shadow first and copies it over only when the hashes at the ends of all
  *            stripes agree, so a source that dies half way costs nothing.
  * Messages   As those of the exchange (span.h), over the same links: a header with a mark of its
- *            own, tag, offset, total and hash (of the stripe's bytes, in its last piece, else 0); the
- *            bytes leave from where they lie, and must stay as they are until the receiver has said
- *            that it has them all. An empty stripe has no message.
+ *            own, tag, offset, total and hash (of the stripe's bytes, in its last piece, else 0),
+ *            sealed as theirs are; the bytes leave from where they lie, and must stay as they are
+ *            until the receiver has said that it has them all. An empty stripe has no message.
  */
 #ifndef SHOAL_WORKER_CORE_TRANSFER_H
 #define SHOAL_WORKER_CORE_TRANSFER_H

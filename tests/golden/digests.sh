@@ -12,9 +12,10 @@ trap 'rm -rf "$work"' EXIT INT TERM
 
 build() { # build COMPILER LEVEL: prints the program
     program=$work/sim-$1$2
-    # The parsers of configuration files are not part of a run: only names and records are.
+    # The parsers of configuration files are not part of a run: only names and records are. testing.c and
+    # audit.c belong to tests of the core.
     sources=$(find "$root/src/core" "$root/src/sim" "$root/src/base" -name '*.c' ! -name '*_test.c' \
-        ! -name 'testing.c')
+        ! -name 'testing.c' ! -name 'audit.c')
     # shellcheck disable=SC2086
     "$1" "$2" -std=c17 -D_GNU_SOURCE -ffp-contract=off -I"$root/src" -o "$program" $sources \
         "$root/src/codec/names.c" "$root/src/codec/record.c" -lxxhash -lpthread

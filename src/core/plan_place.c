@@ -320,27 +320,36 @@ bool plan_leaves_region(const pool *p, uint32_t job)
            mix.region_index != j->region_index;
 }
 
+/* What it would take more: up to its most. */
+static struct demand growth(const pool *p, uint32_t job, const struct holding *held)
+{
+    const struct job *j = &p->jobs[job];
+    const struct shape *s = &p->shapes[j->shape];
+    bool has_least = held->device_count >= j->devices_min;
+    struct demand demand =
+        demand_of(s, terms_of(p, s), j->devices_max - held->device_count, held->usd_micros_per_hour);
+    demand.job = job;
+    stay_in_match(p, j, &demand);
+    /* Beyond its minimum it takes nothing that is promised to anybody. */
+    demand.order = has_least ? UINT64_MAX : j->order;
+    if (!has_least) demand.run_us = predict_run_us(p, s, j->project);
+    if (has_least && p->now_us < j->quiet_until_us)
+        demand.budget_left_usd_micros =
+            budget_left(s->budget_usd_micros_per_hour / 10 * 9, held->usd_micros_per_hour);
+    demand.probes = has_least;
+    demand_limit(p, &demand, job);
+    return demand;
+}
+
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
-    const struct shape *s = &p->shapes[j->shape];
     ASSERT(job_is_bound(j));
     if (held.up_count >= j->devices_max) j->wait_reason = REASON_NONE; /* it waits for nothing */
     if (held.device_count >= j->devices_min) plan_claim_drop(p, job);
     if (held.device_count >= j->devices_max) return true;
-    struct demand demand =
-        demand_of(s, terms_of(p, s), j->devices_max - held.device_count, held.usd_micros_per_hour);
-    demand.job = job;
-    stay_in_match(p, j, &demand);
-    /* Beyond its minimum it takes nothing that is promised to anybody. */
-    demand.order = held.device_count < j->devices_min ? j->order : UINT64_MAX;
-    if (held.device_count < j->devices_min) demand.run_us = predict_run_us(p, s, j->project);
     uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
-    if (missing == 0 && p->now_us < j->quiet_until_us)
-        demand.budget_left_usd_micros =
-            budget_left(s->budget_usd_micros_per_hour / 10 * 9, held.usd_micros_per_hour);
-    demand.probes = missing == 0;
-    demand_limit(p, &demand, job);
+    struct demand demand = growth(p, job, &held);
     if (demand.single_node && held.device_count > 0) return true; /* nowhere but there */
     struct near asked = demand.near;
     bool is_single = demand.single_node, least = false;

@@ -88,6 +88,7 @@ def rss_mb(pid):
 
 
 def wait_for(what, check, bound_s=60):
+    say(f"waiting for {what}")
     until = time.monotonic() + bound_s
     while time.monotonic() < until:
         found = check()
@@ -223,7 +224,8 @@ def measure_slurm():
         with open(f"{slurm.dir}/slurmctld.log") as log:
             before = len(log.read())
         slurm.partition("UP")
-        pattern = re.compile(r"^\[([^\]]+)\] sched: Allocate JobId=", re.M)
+        # its main scheduler and its backfill share the work
+        pattern = re.compile(r"^\[([^\]]+)\] (?:sched: Allocate|sched/backfill: .*Started) JobId=", re.M)
 
         def allocations():
             with open(f"{slurm.dir}/slurmctld.log") as log:

@@ -12,9 +12,11 @@ static int64_t share(int64_t usd_micros, uint32_t part, uint32_t whole)
     return whole == 0 ? 0 : usd_micros / whole * part + usd_micros % whole * part / whole;
 }
 
-/* What the job pays for this node now: all of it while the node was bought for it and nobody else
- * works there, its share otherwise. A node that was let go counts no more, although it may bill
- * until it is gone: the core may count it longer, which only makes it more careful. */
+/* What the job pays for this node now: all of it while it has it since the purchase and nobody else
+ * works there, its share otherwise. Who left the node and was placed there again may share it with a
+ * gang that is not complete: it has devices, but no workers yet that could be seen here. A node that was
+ * let go counts no more, although it may bill until it is gone: the core may count it longer, which only
+ * makes it more careful. */
 static int64_t committed_on(const struct sim *s, uint32_t node_index, uint64_t job_id)
 {
     const struct sim_shadow *shadow = s->shadow;
@@ -30,7 +32,8 @@ static int64_t committed_on(const struct sim *s, uint32_t node_index, uint64_t j
         else
             others += w->device_count;
     }
-    bool bought = node->job_id == job_id && others == 0 && (own > 0 || !node->joined);
+    bool alone = others == 0 && !node->shared && (own > 0 || !node->joined);
+    bool bought = node->job_id == job_id && alone;
     int64_t price = sim_shadow_price(s, node);
     return bought ? price : share(price, own, s->offers[node->offer].device_count);
 }

@@ -254,9 +254,20 @@ static void move_window(struct sim_shadow *shadow)
         shadow->first_open_node++;
 }
 
+/* Before the purchases of the same step are checked: who is placed may come back to a node of its own. */
+static void note_placements(struct sim *s, const struct pool_output *out)
+{
+    for (uint32_t i = 0; i < out->decision_count; i++) {
+        const struct pool_decision *d = &out->decisions[i];
+        struct shadow_node *node = sim_shadow_node(s, d->node_key);
+        if (d->kind == DECISION_PLACE && node != NULL) node->shared = true;
+    }
+}
+
 void sim_shadow_step(struct sim *s, const struct pool_event *event, const struct pool_output *out)
 {
     hear_event(s, event);
+    note_placements(s, out);
     for (uint32_t i = 0; i < out->command_count; i++) { /* numbers the new nodes first */
         for (uint32_t c = 0; c < CHECKERS_COUNT; c++)
             if (checkers[c]->on_command != NULL) checkers[c]->on_command(s, &out->commands[i]);

@@ -19,6 +19,7 @@ struct shadow_node {
     int64_t above_threshold_us;               /* since when its price is above; 0: it is not */
     int64_t entries_usd_micros;
     bool released, lost, closed, joined, heard_up;
+    bool shared; /* somebody was placed there since it was bought */
 };
 
 struct shadow_worker {

@@ -74,28 +74,42 @@ static bool fits(const pool *p, const struct room_need *need, uint32_t missing)
     return need->kept_count < KEPT_MAX && need->bought <= room + idle;
 }
 
-bool plan_make_room(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
-                    uint32_t missing, struct pool_output *out)
+/* As the mix has it; or, if small ones take too many places, only large ones, which may be in another rack
+ * than the small ones would. */
+static bool find_need(const pool *p, const struct demand *demand, const struct mix *mix,
+                      uint32_t missing, struct room_need *ret_need)
 {
-    struct room_need need = {0};
-    struct demand taking = *demand;
+    struct demand taking = *demand, one;
     uint32_t room, idle;
     taking.node_devices_min = mix->node_devices_min;
     taking.only_offer = mix->only_offer;
     taking.near = mix->near;
     taking.single_node = mix->single_node;
     taking.devices_left = missing;
-    need_of(p, &taking, mix->region_index, (enum supply_order)mix->order, &need);
-    if (!fits(p, &need, missing)) { /* small ones take too many places: only large ones */
-        need.kept_count = 0;
-        count_room(p, &need, &room, &idle);
-        uint32_t places = room + idle < lease_room(p) ? room + idle : lease_room(p);
-        if (places == 0) return false;
-        taking.node_devices_min = (missing + places - 1) / places;
-        taking.only_offer = SLOT_NONE;
-        need_of(p, &taking, mix->region_index, SUPPLY_BY_DEVICE, &need);
-        if (!fits(p, &need, missing)) return false;
+    need_of(p, &taking, mix->region_index, (enum supply_order)mix->order, ret_need);
+    if (fits(p, ret_need, missing)) return true;
+    *ret_need = (struct room_need){0};
+    count_room(p, ret_need, &room, &idle);
+    uint32_t places = room + idle < lease_room(p) ? room + idle : lease_room(p);
+    if (places == 0) return false;
+    taking = *demand;
+    taking.devices_left = missing;
+    uint32_t size = (missing + places - 1) / places;
+    struct near_walk walk = near_walk(p, &taking, mix->region_index, missing);
+    while (near_next(&walk, &one)) {
+        if (one.node_devices_min < size) one.node_devices_min = size;
+        need_of(p, &one, mix->region_index, SUPPLY_BY_DEVICE, ret_need);
+        if (fits(p, ret_need, missing)) return true;
     }
+    return false;
+}
+
+bool plan_make_room(pool *p, uint32_t job, const struct demand *demand, const struct mix *mix,
+                    uint32_t missing, struct pool_output *out)
+{
+    struct room_need need;
+    uint32_t room, idle;
+    if (!find_need(p, demand, mix, missing, &need)) return false;
     count_room(p, &need, &room, &idle);
     for (uint32_t left = need.bought > room ? need.bought - room : 0; left > 0 && act_has_room(out);
          left--)

@@ -584,84 +584,6 @@ static void higher_classes_are_served_first(void **state)
     bench_close(&b);
 }
 
-/* Two owned nodes in region 1 idle and fill the limit of two; there are larger ones of another model. */
-static void open_with_idle_nodes(struct bench *b, uint32_t owned, uint32_t region_of_large,
-                                 uint32_t large_ncu_milli)
-{
-    static const struct pool_limits limits = {
-        .nodes_max = 2, .jobs_max = 8, .offers_max = 4, .models_max = 2, .leases_max = 16};
-    bench_open(b, &limits);
-    bench_model(b, 0, 1000, 16, 1);
-    bench_model(b, 1, large_ncu_milli, 80, 3);
-    bench_offer(
-        b, (struct test_offer){
-               .id = 1, .region = 1, .capacity = CAPACITY_OWNED, .devices = 1, .stock = owned});
-    bench_offer(b, (struct test_offer){.id = 2,
-                                       .region = region_of_large,
-                                       .model = 1,
-                                       .capacity = CAPACITY_ON_DEMAND,
-                                       .devices = 2,
-                                       .stock = 4,
-                                       .price = USD,
-                                       .on_demand = USD});
-    bench_submit(b, (struct test_job){.id = 1,
-                                      .min = 2,
-                                      .max = 2,
-                                      .region = 1,
-                                      .capacity_mask = 1U << CAPACITY_OWNED,
-                                      .job_class = JOB_CLASS_P2});
-    bench_raise(b);
-    bench_cancel(b, 1);
-    struct lease_view lease;
-    for (uint32_t i = 0; i < pool_leases_end(b->p); i++)
-        if (pool_lease_at(b->p, i, &lease))
-            bench_worker(b, lease.node_key, 1, lease.worker_id, WORKER_PHASE_STOPPED, 0);
-    assert_int_equal(bench_nodes(b, NODE_READY, NULL), 2); /* idle, kept */
-}
-
-static void let_go(struct bench *b)
-{
-    struct node_view n;
-    for (uint32_t i = 0; i < pool_nodes_end(b->p); i++)
-        if (pool_node_at(b->p, i, &n) && n.state == NODE_RELEASING)
-            bench_node(b, n.node_key, NODE_PHASE_GONE);
-    while (pool_next_wake_us(b->p) <= b->now_us) bench_tick(b);
-    bench_raise(b);
-}
-
-static void idle_owned_nodes_make_room_for_a_job_that_needs_their_places(void **state)
-{
-    (void)state;
-    struct bench b;
-    open_with_idle_nodes(&b, /* owned */ 2, /* region_of_large */ 1, 2500);
-    const struct test_job too_large = {
-        .id = 2, .min = 6, .max = 6, .job_class = JOB_CLASS_P2, .capability_mask = 2};
-    bench_submit(&b, too_large); /* three nodes: nobody goes in vain */
-    assert_int_equal(b.said[DECISION_RELEASE][REASON_ROOM_WANTED], 0);
-    bench_cancel(&b, 2);
-    struct test_job job = too_large;
-    job.id = 3;
-    job.min = job.max = 3;
-    bench_submit(&b, job);
-    assert_int_equal(b.said[DECISION_RELEASE][REASON_ROOM_WANTED], 2);
-    let_go(&b);
-    assert_int_equal(bench_job_state(&b, 3), JOB_RUNNING);
-    bench_close(&b);
-}
-
-/* The best region has only nodes of which it takes three: room is made for those of the other one. */
-static void idle_owned_nodes_make_room_in_whichever_region_fits(void **state)
-{
-    (void)state;
-    struct bench b;
-    open_with_idle_nodes(&b, /* owned */ 8, /* region_of_large */ 2, 500);
-    bench_submit(&b, (struct test_job){.id = 2, .min = 3, .max = 8, .job_class = JOB_CLASS_P2});
-    assert_int_equal(b.said[DECISION_RELEASE][REASON_ROOM_WANTED], 2);
-    let_go(&b);
-    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
-    bench_close(&b);
-}
-
 static void idle_and_owned_devices_are_taken_before_any_is_bought(void **state)
 {
     struct bench b;
@@ -716,8 +638,6 @@ int main(void)
         cmocka_unit_test(a_job_moves_when_its_region_can_hold_it_no_more),
         cmocka_unit_test(higher_classes_are_served_first),
         cmocka_unit_test(idle_and_owned_devices_are_taken_before_any_is_bought),
-        cmocka_unit_test(idle_owned_nodes_make_room_for_a_job_that_needs_their_places),
-        cmocka_unit_test(idle_owned_nodes_make_room_in_whichever_region_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

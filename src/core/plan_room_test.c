@@ -156,6 +156,42 @@ static void room_is_made_in_whichever_rack_fits(void **state)
     bench_close(&b);
 }
 
+/* What it waits for comes free, and others are in the way once more before it has taken anything. */
+static void the_limit_is_said_once(void **state)
+{
+    (void)state;
+    static const struct pool_limits limits = {
+        .nodes_max = 4, .jobs_max = 8, .offers_max = 4, .models_max = 1, .leases_max = 2};
+    struct bench b;
+    struct lease_view lease;
+    bench_open(&b, &limits);
+    bench_model(&b, 0, 1000, 16, 1);
+    struct test_offer offer = {.id = 1,
+                               .region = 1,
+                               .capacity = CAPACITY_ON_DEMAND,
+                               .devices = 4,
+                               .stock = 4,
+                               .price = USD,
+                               .on_demand = USD};
+    bench_offer(&b, offer);
+    for (uint64_t id = 1; id <= 2; id++)
+        bench_submit(&b,
+                     (struct test_job){.id = id, .min = 2, .max = 2, .job_class = JOB_CLASS_P1});
+    bench_raise(&b);
+    bench_submit(&b, (struct test_job){.id = 3, .min = 2, .max = 2, .job_class = JOB_CLASS_P1});
+    assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_LIMIT], 1);
+    bench_cancel(&b, 2);
+    offer.stock = 5;
+    bench_offer(&b, offer); /* it looks again: a lease is on its way out */
+    assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_LIMIT], 1);
+    assert_true(bench_lease(&b, 2, 0, &lease));
+    bench_worker(&b, lease.node_key, 2, lease.worker_id, WORKER_PHASE_STOPPED, 0);
+    while (pool_next_wake_us(b.p) <= b.now_us) bench_tick(&b);
+    assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_LIMIT], 1);
+    assert_int_equal(bench_job_state(&b, 3), JOB_RUNNING);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +199,7 @@ int main(void)
         cmocka_unit_test(idle_owned_nodes_make_room_in_whichever_region_fits),
         cmocka_unit_test(room_is_made_in_another_rack_than_would_be_liked),
         cmocka_unit_test(room_is_made_in_whichever_rack_fits),
+        cmocka_unit_test(the_limit_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,13 @@
 #include "core/promise.h"
 #include "core/quota.h"
 
+/* It may have found a place since and lost it before it took anything. */
+static bool was_last(const struct job *j, uint32_t reason, struct numbers numbers)
+{
+    return j->last_kind == DECISION_WAIT && j->last_reason == reason && j->last_a == numbers.a &&
+           j->last_b == numbers.b && j->last_c == numbers.c;
+}
+
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out)
 {
@@ -30,6 +37,7 @@ void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
     if (j->wait_reason == reason && !fewer) return;
     j->wait_reason = reason;
     j->wait_count = reason == REASON_WAIT_CAPACITY ? (uint32_t)numbers.a : 0;
+    if (was_last(j, reason, numbers)) return;
     act_decision(p, out,
                  (struct pool_decision){.kind = DECISION_WAIT,
                                         .reason = reason,

@@ -2,6 +2,7 @@
  * "Ever" means: the largest stock each offer has shown, at today's prices. An offer that is out of
  * stock, refusing or above the threshold today makes a job wait, not impossible. */
 #include "core/act.h"
+#include "core/afford.h"
 #include "core/assert.h"
 #include "core/deadline.h"
 #include "core/part.h"
@@ -53,8 +54,13 @@ static void add_places(const pool *p, const struct shape *s, const struct demand
                        uint32_t region_index, struct reach *reach)
 {
     struct mix mix;
+    struct demand within = *demand;
     const struct pool_limits *limits = &p->config.limits;
-    supply_best(p, demand, region_index, s->devices_min, &mix);
+    if (s->budget_usd_micros_per_hour > 0)
+        within.budget_left_usd_micros = s->budget_usd_micros_per_hour;
+    supply_best(p, &within, region_index, s->devices_min, &mix);
+    if (mix.device_count < s->devices_min && s->budget_usd_micros_per_hour > 0)
+        supply_best(p, demand, region_index, s->devices_min, &mix);
     reach->device_count = mix.device_count;
     if (demand->near.spread != TOPOLOGY_ANY) {
         if (reach->device_count > limits->nodes_max) reach->device_count = limits->nodes_max;
@@ -63,7 +69,34 @@ static void add_places(const pool *p, const struct shape *s, const struct demand
     if (reach->device_count >= s->devices_min) reach->usd_micros_per_hour = mix.usd_micros_per_hour;
 }
 
-/* prices: whether it can be had at all and what for is wanted, too; what for only with a budget. */
+/* What its least costs there on the way that is found first; -1: none within what the demand may spend. */
+static int64_t cost_of(const pool *p, const struct demand *demand, uint32_t region_index,
+                       uint32_t devices_min)
+{
+    struct mix mix;
+    int64_t least = -1;
+    supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &mix);
+    if (mix.device_count >= devices_min) least = mix.usd_micros_per_hour;
+    if (least >= 0 && demand->budget_left_usd_micros != INT64_MAX) return least;
+    if (!supply_alone(p, demand, region_index, devices_min, &mix)) return least;
+    return least < 0 || mix.usd_micros_per_hour < least ? mix.usd_micros_per_hour : least;
+}
+
+/* What its least costs there: within the budget, if there is a way. */
+static int64_t price_of(const pool *p, const struct shape *s, const struct demand *demand,
+                        uint32_t region_index)
+{
+    struct demand within = *demand;
+    int64_t budget = s->budget_usd_micros_per_hour;
+    if (budget == 0) return cost_of(p, demand, region_index, s->devices_min);
+    within.budget_left_usd_micros = budget;
+    int64_t least = cost_of(p, &within, region_index, s->devices_min);
+    if (least >= 0) return least;
+    if (afford_within(p, demand, region_index, s->devices_min, budget)) return budget;
+    return cost_of(p, demand, region_index, s->devices_min);
+}
+
+/* prices: whether it can be had at all and what for is wanted, too. */
 static struct reach reach_of(const pool *p, const struct shape *s, const struct job_terms *terms,
                              uint32_t region_index, bool prices)
 {
@@ -77,21 +110,12 @@ static struct reach reach_of(const pool *p, const struct shape *s, const struct 
             add_market(s, market, &reach);
     }
     struct demand demand = demand_of(s, terms, s->devices_min, /* committed */ 0);
-    struct mix mix;
     demand.ever = 1;
     demand.budget_left_usd_micros = INT64_MAX;
-    if (near_is_set(&demand.near)) {
+    if (near_is_set(&demand.near))
         add_places(p, s, &demand, region_index, &reach);
-        return reach;
-    }
-    if (!prices) return reach;
-    supply_mix(p, &demand, region_index, SUPPLY_BY_DEVICE, &mix);
-    if (mix.device_count >= s->devices_min) reach.usd_micros_per_hour = mix.usd_micros_per_hour;
-    if (reach.usd_micros_per_hour >= 0 && s->budget_usd_micros_per_hour == 0) return reach;
-    bool cheaper =
-        supply_alone(p, &demand, region_index, s->devices_min, &mix) &&
-        (reach.usd_micros_per_hour < 0 || mix.usd_micros_per_hour < reach.usd_micros_per_hour);
-    if (cheaper) reach.usd_micros_per_hour = mix.usd_micros_per_hour;
+    else if (prices)
+        reach.usd_micros_per_hour = price_of(p, s, &demand, region_index);
     return reach;
 }
 

@@ -55,8 +55,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
     if (ret_mix->limited) ret_mix->met |= OBSTACLE_LIMIT | OBSTACLE_WORKERS;
 }
 
-/* What the job's least costs on nodes of this offer alone, with its risk; -1 = it does not give that
- * much. */
+/* What the job's least costs on nodes of this offer alone, with its risk, but not where the question is
+ * what it could ever be had for; -1 = it does not give that much. */
 static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_t devices_min)
 {
     uint32_t gives = supply_offer_gives(s, o);
@@ -74,7 +74,8 @@ static int64_t cost_alone(const struct supply *s, const struct offer *o, uint32_
     if (quota != INT64_MAX && demand_quota_milli(s->p, &s->left, o->model) * devices_min > quota)
         return -1;
     if (usd_micros > supply_bought_left(s, o)) return -1;
-    return usd_micros <= s->left.budget_left_usd_micros ? risk_weighed(o, usd_micros) : -1;
+    if (usd_micros > s->left.budget_left_usd_micros) return -1;
+    return s->left.ever ? usd_micros : risk_weighed(o, usd_micros);
 }
 
 /* The order of a market: what decides between equal costs. */
@@ -106,7 +107,7 @@ static void alone_in_market(const struct supply *s, uint32_t model, uint32_t dev
     int64_t bound = unit_bound(s->p, market, model, devices_min, *least);
     for (uint32_t i = 0; i < market->count; i++) {
         uint32_t at = prices[i].offer;
-        if (prices[i].unit_usd_micros > bound) continue;
+        if (prices[i].unit_usd_micros > bound && !s->left.ever) continue;
         int64_t cost = cost_alone(s, &s->p->offers[at], devices_min);
         if (cost < 0 || (*least >= 0 && cost > *least)) continue;
         if (cost == *least && !is_cheaper_unit(s->p, at, *ret_offer)) continue;

@@ -81,6 +81,8 @@ static void hear_offer(struct sim *s, const struct pool_event *event)
     if (index == UINT32_MAX) return;
     struct shadow_offer *offer = &s->shadow->offers[index];
     offer->told = true;
+    if (offer->usd_micros_per_hour != event->u.offer_changed.usd_micros_per_hour)
+        offer->billed_usd_micros_per_hour = 0;
     offer->usd_micros_per_hour = event->u.offer_changed.usd_micros_per_hour;
     offer->on_demand_usd_micros_per_hour = event->u.offer_changed.on_demand_usd_micros_per_hour;
     offer->stock_count = event->u.offer_changed.stock_count;
@@ -182,6 +184,8 @@ static void note_decision(struct sim *s, const struct pool_decision *d)
         node->lost = true;
         end_workers_of(s->shadow, node);
     }
+    uint32_t offer = d->kind == DECISION_DISTRUST ? offer_index(s, d->offer_id) : UINT32_MAX;
+    if (offer != UINT32_MAX) s->shadow->offers[offer].billed_usd_micros_per_hour = d->a;
     if (job == NULL) return;
     if (d->kind == DECISION_ADMIT) {
         job->admitted = true;

@@ -47,6 +47,7 @@ struct shadow_offer {
     bool told;
     int64_t usd_micros_per_hour, on_demand_usd_micros_per_hour;
     uint32_t stock_count, stock_count_max;
+    int64_t billed_usd_micros_per_hour; /* what it counts as since it was distrusted; 0 = as told */
 };
 
 struct sim_shadow {

@@ -26,7 +26,7 @@
  * events: raised whenever a decision, an entry or a command may come out otherwise than before, or
  * a snapshot has other fields. No program replays what another number wrote: to believe a state that
  * was never decided is worse than to say so. */
-enum { POOL_CORE_VERSION = 2, POOL_EVENT_BYTES = 128 };
+enum { POOL_CORE_VERSION = 3, POOL_EVENT_BYTES = 128 };
 
 enum pool_event_kind {
     POOL_EVENT_TICK = 1,      /* the time of pool_next_wake_us() has come */

@@ -269,6 +269,30 @@ static void the_sites_ranking_decides_until_it_is_gone(void **state)
     bench_close(&b);
 }
 
+/* The provider has taken the order from the stock that it tells, but not answered yet: until it does the
+ * order counts as taken, and no longer, although no stock is told again. */
+static void an_order_is_taken_from_the_stock_once(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer few = cheap;
+    few.stock = 2;
+    open_with(&b, &few, 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    few.stock = 1;
+    bench_offer(&b, few);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1});
+    assert_int_equal(held_at(&b, few.id), 1);
+    uint64_t key;
+    assert_int_equal(bench_nodes(&b, NODE_ORDERED, &key), 1);
+    bench_node(&b, key, NODE_PHASE_UP);
+    assert_int_equal(held_at(&b, few.id), 2);
+    bench_submit(&b, (struct test_job){.id = 3, .min = 1, .max = 1});
+    bench_raise(&b); /* not in what was told: it stays taken */
+    assert_int_equal(held_at(&b, few.id), 2);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +305,7 @@ int main(void)
         cmocka_unit_test(nothing_is_bought_above_the_most_a_class_or_pool_pays),
         cmocka_unit_test(a_class_has_a_threshold_of_its_own),
         cmocka_unit_test(the_sites_ranking_decides_until_it_is_gone),
+        cmocka_unit_test(an_order_is_taken_from_the_stock_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

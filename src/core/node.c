@@ -214,6 +214,7 @@ void node_up(pool *p, uint32_t slot, int64_t up_since_us, struct pool_output *ou
     MAYBE(out != NULL);
     ASSERT(n->state == NODE_ORDERED);
     n->state = NODE_BOOTING;
+    offer_answered(p, slot);
     p->offers[n->offer].refused_count = 0;
     n->phase = NODE_PHASE_UP;
     n->ask_us = p->now_us + REFRESH_LEASES * p->config.agent_lease_us;

@@ -243,14 +243,26 @@ void offer_distrust(pool *p, uint32_t slot, int64_t billed_usd_micros_per_hour)
     set_price(p, slot, o->quoted_usd_micros_per_hour, o->on_demand_usd_micros_per_hour);
 }
 
-/* Orders that the provider has not answered are not in the stock it tells. */
-static uint32_t unanswered(const pool *p, const struct offer *o)
+/* Of orders that the provider has not answered nobody knows whether the stock it tells has them: they count
+ * as taken until it answers. */
+static uint32_t unanswered(pool *p, const struct offer *o)
 {
     uint32_t count = 0;
     for (uint32_t n = o->nodes.tail; n != SLOT_NONE && count < o->taken_count;
-         n = p->nodes[n].offer_link.previous)
-        count += p->nodes[n].state == NODE_ORDERED && p->nodes[n].phase == 0;
+         n = p->nodes[n].offer_link.previous) {
+        p->nodes[n].taken_twice = p->nodes[n].state == NODE_ORDERED && p->nodes[n].phase == 0;
+        count += p->nodes[n].taken_twice;
+    }
     return count;
+}
+
+/* What was told had it by now, or another stock would have been told since. */
+void offer_answered(pool *p, uint32_t node)
+{
+    struct node *n = &p->nodes[node];
+    if (!n->taken_twice) return;
+    n->taken_twice = 0;
+    offer_give_back(p, n->offer);
 }
 
 static void note_reach(pool *p, struct offer *o)

@@ -22,6 +22,8 @@ int64_t offer_due_us(const struct offer *o);
 void offer_retime(pool *p, uint32_t slot);
 void offer_reprice(pool *p, uint32_t slot); /* after its price, its model or its risk changed */
 void offer_run(pool *p, uint32_t slot, struct pool_output *out); /* its timer */
+/* An order is answered: the node is up. */
+void offer_answered(pool *p, uint32_t node);
 /* A node of it ended: unless the stock was told since it was ordered, there is one more again. */
 void offer_give_back(pool *p, uint32_t slot);
 void offer_refuse(pool *p, uint32_t slot, int64_t until_us);

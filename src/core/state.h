@@ -108,7 +108,7 @@ struct offer {
     struct meter meter; /* what a node held since the first sight would have cost, at metered_us */
     uint32_t provider, region_index, zone, model, capacity, device_count, hazard_ppm;
     uint32_t stock_count; /* nodes that could be had when last told, */
-    uint32_t taken_count; /* and those ordered since or not answered then */
+    uint32_t taken_count; /* and those ordered since, or before and not answered yet */
     uint32_t reach_count; /* most nodes ever within reach at once: stock and held */
     uint32_t share_ppm;   /* price as a share of on-demand, rounded up */
     uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
@@ -149,7 +149,8 @@ struct node {
     uint32_t shared_listed;
     uint16_t victim_count, victims_listed; /* follow from the rest (victims.h) */
     uint32_t promised_count;               /* devices kept for jobs (promise.h) */
-    uint32_t pack_node, reserved; /* its number in the packing; SLOT_NONE = not in it; follows */
+    uint32_t pack_node; /* its number in the packing; SLOT_NONE = not in it; follows */
+    uint32_t taken_twice; /* ordered before the stock was told and not answered then (offer.c) */
     struct list leases, promises; /* promises: in the order of their jobs */
     struct link offer_link, idle_link, shared_link, victim_link;
 };

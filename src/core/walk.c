@@ -228,6 +228,7 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_u32(w, &n->host_cpu_milli);
     walk_u32(w, &n->host_memory_mib);
     walk_u32(w, &n->shared_listed);
+    walk_u32(w, &n->taken_twice);
     walk_link(w, &n->shared_link, p->nodes_end);
     walk_list(w, &n->leases, p->leases_end);
     walk_link(w, &n->offer_link, p->nodes_end);

@@ -24,7 +24,7 @@ emulate: {slot_ms_at_1_ncu: 20}
 zones:
   aurora/east-a: {region: east, notice: 0s, boot: {min: 0.05s, max: 0.1s}}
 offers:
-  - {zone: aurora/east-a, model: H100, devices: 1, kind: on_demand, on_demand: 1.00, stock: 20}
+  - {zone: aurora/east-a, model: H100, devices: 1, kind: on_demand, on_demand: 1.00, stock: 10}
 """
 CONFIG = """
 pools:

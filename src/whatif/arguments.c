@@ -31,8 +31,9 @@ void arguments_help(void)
         "waits: of each case of the file, or of policies side by side, over the same prices and "
         "jobs.\n"
         "\n"
-        "  --policy P        shoal, on_demand, one_zone, failover, or a case of the file; may be "
-        "repeated\n"
+        "  --policy P...     shoal, on_demand, one_zone, failover; greedy, uniform_progress, table: "
+        "how jobs\n"
+        "                    with a deadline are bought for; or a case of the file\n"
         "  --seeds A..B      worlds to draw; more make the intervals narrower (default: the "
         "file's)\n"
         "  --set PATH=VALUE  change a number of the file (--set offers.aws-h100.life=6h)\n"
@@ -47,8 +48,8 @@ void arguments_help(void)
         "\n"
         "Example:\n"
         "  shoal sim examples/scenarios/headline.yaml\n"
-        "  shoal sim examples/scenarios/burst.yaml --policy shoal --policy on_demand --seeds "
-        "1..20\n");
+        "  shoal sim examples/scenarios/burst.yaml --policy shoal on_demand --seeds 1..20\n"
+        "  shoal sim examples/scenarios/deadline.yaml --policy shoal greedy uniform_progress\n");
 }
 
 static bool complain(const char *what, const char *where)
@@ -129,15 +130,21 @@ static bool read_flag(const char *text, struct arguments *a)
 
 bool arguments_read(int argc, char **argv, struct arguments *a)
 {
+    bool lists = false; /* words that follow are policies, too, once there is a file */
     *a = (struct arguments){0};
     for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-') {
+        if (argv[i][0] != '-' && lists && a->file != NULL) {
+            if (!read_value("--policy", argv[i], a)) return false;
+        } else if (argv[i][0] != '-') {
             if (a->file != NULL) return complain("one scenario at a time; what is", argv[i]);
             a->file = argv[i];
-        } else if (!read_flag(argv[i], a)) {
+        } else if (read_flag(argv[i], a)) {
+            lists = false;
+        } else {
             if (!takes_value(argv[i])) return complain("unknown option", argv[i]);
             if (i + 1 == argc) return complain("a value is missing after", argv[i]);
             if (!read_value(argv[i], argv[i + 1], a)) return false;
+            lists = strcmp(argv[i], "--policy") == 0;
             i++;
         }
     }

@@ -201,21 +201,6 @@ static bool place(struct world *w, uint32_t index, struct pool_event *event)
 
 /* ---- submission ---- */
 
-static bool has_rates(const struct scene_job *e)
-{
-    for (uint32_t m = 0; m < CATALOG_MODELS_MAX; m++)
-        if (e->speed_milli[m] > 0) return true;
-    return false;
-}
-
-static void tell_terms(struct world *w, uint32_t entry)
-{
-    struct pool_event event = feed_event(POOL_EVENT_TERMS_DEFINED);
-    event.u.terms_defined.terms_id = entry + 1;
-    event.u.terms_defined.terms = (struct job_terms){.work_id = entry + 1};
-    feed_tell(w, &event);
-}
-
 static struct pool_event submission(const struct world *w, const struct live_job *job)
 {
     const struct scene_job *e = &w->scene->jobs[job->entry];
@@ -232,7 +217,6 @@ static struct pool_event submission(const struct world *w, const struct live_job
     event.u.job_submitted.job_class = (uint8_t)e->job_class;
     event.u.job_submitted.kind = (uint8_t)e->kind;
     event.u.job_submitted.capacity_mask = (uint8_t)e->capacity_mask;
-    event.u.job_submitted.terms_id = has_rates(e) ? job->entry + UINT64_C(1) : 0;
     return event;
 }
 
@@ -251,7 +235,7 @@ void drive_submit(struct world *w, uint32_t index)
     job->relaunching = false;
     job->job_id = new_id(w, index);
     event.u.job_submitted.job_id = job->job_id;
-    if (event.u.job_submitted.terms_id != 0) tell_terms(w, job->entry);
+    event.u.job_submitted.terms_id = said_terms(w, index);
     if (!w->failed) feed_tell(w, &event);
 }
 

@@ -6,11 +6,20 @@
 
 #define LEASE_US   INT64_C(315360000000000) /* agents are never silent here: ten years */
 #define ASK_US     INT64_C(600000000)
-#define BOOT_US    INT64_C(86400000000)
 #define BACKOFF_US INT64_C(60000000)
 #define ENTRY_US   INT64_C(3600000000)
 
 enum { INBOX_ROOM = 256, TERMS_ROOM = 64, POOL_OF_MODEL = 0 };
+
+/* Jobs with a deadline have terms of their own, alive at most all at once. */
+static uint32_t terms_of(const struct scene *s)
+{
+    uint32_t count = SCENE_JOBS_MAX + TERMS_ROOM;
+    for (uint32_t i = 0; i < s->job_count; i++)
+        if (s->jobs[i].deadline_us > 0) count += s->jobs[i].count;
+    return count;
+}
+
 
 static struct pool_limits limits_of(const struct world *w)
 {
@@ -26,8 +35,19 @@ static struct pool_limits limits_of(const struct world *w)
                                 .models_max = CATALOG_MODELS_MAX,
                                 .pools_max = CATALOG_MODELS_MAX,
                                 .leases_max = (uint32_t)devices,
-                                .terms_max = SCENE_JOBS_MAX + TERMS_ROOM,
+                                .terms_max = terms_of(w->scene),
                                 .matched_max = w->scene->rematch_us > 0 ? 1024 : 0};
+}
+
+/* That of the pool's default, unless machines take longer here. */
+static int64_t boot_timeout_of(const struct scene *s)
+{
+    struct pool_config config;
+    pool_config_default(&config);
+    for (uint32_t i = 0; i < s->offer_count; i++)
+        if (s->offers[i].boot_max_us >= config.boot_timeout_us)
+            config.boot_timeout_us = s->offers[i].boot_max_us + 1;
+    return config.boot_timeout_us;
 }
 
 static struct pool_config config_of(const struct world *w)
@@ -37,7 +57,7 @@ static struct pool_config config_of(const struct world *w)
     config.limits = limits_of(w);
     config.agent_lease_us = LEASE_US;
     config.ask_again_us = ASK_US;
-    config.boot_timeout_us = BOOT_US;
+    config.boot_timeout_us = boot_timeout_of(w->scene);
     config.refused_backoff_us = BACKOFF_US;
     config.drain_us = w->scene->drain_us;
     config.idle_release_us = w->c->policy == POLICY_FAILOVER ? 0 : w->scene->idle_release_us;
@@ -124,6 +144,16 @@ static void tell_rates(struct world *w, uint32_t entry)
     }
 }
 
+static void tell_buying(struct world *w)
+{
+    const struct pool_event *of_case = &w->c->buying;
+    struct pool_event event = of_case->u.buying_defined.policy != 0 ? *of_case : w->scene->buying;
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        event.u.buying_defined.index = i;
+        feed_tell(w, &event);
+    }
+}
+
 void feed_configure(struct world *w)
 {
     for (uint32_t m = 0; m < w->scene->catalog.model_count; m++)
@@ -134,6 +164,7 @@ void feed_configure(struct world *w)
         event.u.matching_defined.restart_us = BACKOFF_US;
         feed_tell(w, &event);
     }
+    tell_buying(w);
     for (uint32_t i = 0; i < w->scene->job_count; i++) tell_rates(w, i);
 }
 

@@ -72,7 +72,7 @@ static void tell_agent(struct world *w, uint32_t node)
     feed_tell(w, &event);
 }
 
-static void tell_worker(struct world *w, uint32_t worker)
+void crew_tell(struct world *w, uint32_t worker)
 {
     const struct live_worker *k = &w->workers[worker];
     const struct live_job *job = &w->jobs[k->job];
@@ -80,7 +80,7 @@ static void tell_worker(struct world *w, uint32_t worker)
     event.u.worker_reported.node_key = KEY(k->node);
     event.u.worker_reported.job_id = job->job_id;
     event.u.worker_reported.worker_id = KEY(worker);
-    event.u.worker_reported.step = (uint64_t)(job->done / 1e6);
+    event.u.worker_reported.step = said_step(w, job, job->done);
     event.u.worker_reported.phase = k->phase;
     feed_tell(w, &event);
 }
@@ -304,7 +304,7 @@ void crew_ensure(struct world *w, const struct pool_command *command)
     struct live_worker *k = worker_at(w, index);
     if (k == NULL || job == NULL || w->nodes[node].phase != NODE_PHASE_UP) return;
     if (known) {
-        tell_worker(w, index);
+        crew_tell(w, index);
         return;
     }
     market_paid(w, w->nodes[node].offer);
@@ -337,7 +337,7 @@ void crew_stop(struct world *w, const struct pool_command *command)
                                   .phase = WORKER_PHASE_STOPPED};
     }
     if (k->phase != WORKER_PHASE_STARTING && k->phase != WORKER_PHASE_RUNNING) {
-        tell_worker(w, index);
+        crew_tell(w, index);
         return;
     }
     int64_t left_us = command->deadline_us > w->now_us ? command->deadline_us - w->now_us : 0;
@@ -387,7 +387,7 @@ static void begins_to_run(struct world *w, uint32_t worker)
     k->phase = WORKER_PHASE_RUNNING;
     job->devices += k->devices;
     job->workers++;
-    tell_worker(w, worker);
+    crew_tell(w, worker);
     work_joined(w, k->job);
 }
 
@@ -396,7 +396,7 @@ static void stops(struct world *w, uint32_t worker)
     struct live_worker *k = &w->workers[worker];
     if (k->phase == WORKER_PHASE_STARTING || k->phase == WORKER_PHASE_RUNNING)
         crew_end(w, worker, WORKER_PHASE_STOPPED);
-    tell_worker(w, worker);
+    crew_tell(w, worker);
 }
 
 static void slow(struct world *w, uint32_t node, bool ends)
@@ -435,7 +435,8 @@ void site_on(struct world *w, enum what what, uint32_t index, uint32_t version)
     case ON_PRICE:
     case ON_SPIKE:
     case ON_MARKET:
-    case ON_SOLD: break;
+    case ON_SOLD:
+    case ON_SAYS: break;
     }
     UNREACHABLE();
 }

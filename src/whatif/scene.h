@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "codec/catalog.h"
+#include "codec/config.h"
 #include "core/pool.h"
 #include "whatif/series.h"
 #include <stdbool.h>
@@ -111,6 +112,7 @@ enum scene_policy {
 struct scene_case {
     char name[SCENE_NAME_BYTES];
     uint32_t policy;
+    struct pool_event buying; /* BUYING_DEFINED of every class; policy 0: the scene's */
     uint64_t offer_bits[(SCENE_OFFERS_MAX + 63) / 64], job_bits[(SCENE_JOBS_MAX + 63) / 64];
     bool no_affinity; /* the pool takes all regions for one; the network does not */
     uint32_t zone;    /* POLICY_ONE_ZONE: which; 0: the cheapest at the start */
@@ -155,6 +157,7 @@ struct scene {
     int64_t worker_start_us, handover_us;
     int64_t threshold_ppm; /* spot above this share of on-demand is left */
     int64_t idle_release_us, drain_us, rematch_us;
+    struct pool_event buying; /* as of a case */
     uint32_t stop_group;    /* + 1: the world ends with its last job; 0: with the last of all */
     int64_t trace_shift_us; /* seed n sees the traces from (n - 1) times this on */
     uint32_t first_seed, last_seed;
@@ -169,9 +172,13 @@ void scene_close(struct scene *scene);
 
 bool scene_case_has_offer(const struct scene_case *c, uint32_t offer);
 bool scene_case_has_job(const struct scene_case *c, uint32_t job);
-/* Fills a case that is not in the file. False: no such policy. */
+/* Fills a case that is not in the file: a policy, or a way to buy for jobs with a deadline. False: there
+ * is none of that name. */
 bool scene_case_of_policy(const struct scene *scene, const char *policy,
                           struct scene_case *ret_case);
+/* The n-th that is compared when nothing is asked for; those that buy otherwise only where a job has a
+ * deadline. NULL: no more. */
+const char *scene_policy_at(const struct scene *scene, uint32_t index);
 uint32_t scene_speed_milli(const struct scene *scene, const struct scene_job *job, uint32_t model);
 extern const char *const scene_policy_names[POLICY_COUNT];
 

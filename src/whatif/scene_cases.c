@@ -6,6 +6,16 @@
 
 const char *const scene_policy_names[POLICY_COUNT] = {"shoal", "on_demand", "one_zone", "failover"};
 
+/* Ways to buy for jobs with a deadline: the pool as it is, but for this. */
+static const struct {
+    const char *name;
+    uint32_t buying;
+} ways[] = {{"greedy", BUYING_GREEDY},
+            {"uniform_progress", BUYING_UNIFORM_PROGRESS},
+            {"table", BUYING_TABLE}};
+
+enum { WAYS_COMPARED = 2 }; /* the table is how the pool buys anyway */
+
 static void set_bit(uint64_t *bits, uint32_t index)
 {
     bits[index / 64] |= UINT64_C(1) << (index % 64);
@@ -43,7 +53,23 @@ bool scene_case_of_policy(const struct scene *scene, const char *policy,
     *ret_case = (struct scene_case){.built_in = true};
     (void)snprintf(ret_case->name, sizeof ret_case->name, "%s", policy);
     fill_all(scene, ret_case);
+    for (uint32_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (strcmp(ways[i].name, policy) != 0) continue;
+        ret_case->policy = POLICY_SHOAL;
+        ret_case->buying = scene->buying;
+        ret_case->buying.u.buying_defined.policy = ways[i].buying;
+        return true;
+    }
     return find_policy(policy, &ret_case->policy);
+}
+
+const char *scene_policy_at(const struct scene *scene, uint32_t index)
+{
+    bool hurries = false;
+    for (uint32_t i = 0; i < scene->job_count; i++) hurries |= scene->jobs[i].deadline_us > 0;
+    if (index < POLICY_COUNT) return scene_policy_names[index];
+    if (!hurries || index - POLICY_COUNT >= WAYS_COMPARED) return NULL;
+    return ways[index - POLICY_COUNT].name;
 }
 
 /* "aws-*" stands for every name that begins so. */
@@ -93,6 +119,7 @@ static void read_case(struct scene_reader *r, yaml_item *map, struct scene_case 
         yaml_mistake(yaml_any(map, "policy"),
                      "policy is shoal, on_demand, one_zone or failover, not \"%s\"", policy);
     fill_all(s, &all);
+    config_read_buying(map, BUYING_OF_CLASS, 0, &c->buying);
     if (yaml_has(map, "offers"))
         read_offers(s, yaml_list(map, "offers"), c);
     else

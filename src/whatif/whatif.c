@@ -53,8 +53,8 @@ static bool find_case(const struct scene *scene, const char *name, struct scene_
     return scene_case_of_policy(scene, name, ret_case) ||
            error_set(
                ret_error,
-               "no policy or case is called \"%s\"; policies are shoal, on_demand, one_zone and "
-               "failover",
+               "no policy or case is called \"%s\"; policies are shoal, on_demand, one_zone, "
+               "failover, and greedy, uniform_progress and table for jobs with a deadline",
                name);
 }
 
@@ -68,9 +68,8 @@ static bool choose_cases(const struct scene *scene, const struct arguments *a,
     if (a->policy_count > 0) return true;
     for (uint32_t i = 0; i < scene->case_count; i++) cases[(*ret_count)++] = scene->cases[i];
     if (scene->case_count > 0) return true;
-    for (uint32_t i = 0; i < POLICY_COUNT; i++)
-        if (!find_case(scene, scene_policy_names[i], &cases[(*ret_count)++], ret_error))
-            return false;
+    for (const char *name; (name = scene_policy_at(scene, *ret_count)) != NULL; (*ret_count)++)
+        if (!find_case(scene, name, &cases[*ret_count], ret_error)) return false;
     return true;
 }
 

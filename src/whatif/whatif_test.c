@@ -34,7 +34,7 @@
     "6h, "                                                                                         \
     "checkpoint: 5s, join: 2s}\n"                                                                  \
     "  - {name: small, devices: 1, work: 3, count: 60, every: 20m, random: true, class: P3, "      \
-    "spread: 1, deadline: 12h}\n"
+    "spread: 1, deadline: 12d}\n"
 
 static struct scene *read_scene(const char *text)
 {
@@ -142,6 +142,54 @@ static void all_policies_finish_the_same_work(void **state)
         if (p == POLICY_ONE_ZONE) assert_near(o.values[0][MEASURE_SPOT_SHARE], 1, 1e-9);
     }
     scene_close(scene);
+}
+
+#define FLAPS                                                                                      \
+    "offers:\n"                                                                                    \
+    "  - {name: a, kind: spot, model: A100-40GB, place: aws/east/east-a, stock: 4, on_demand: "    \
+    "2.8, "                                                                                        \
+    "price: 0.9, up: {mean: 3h, down: 3h}, notice: 2m}\n"                                          \
+    "  - {name: od, kind: on_demand, model: A100-40GB, place: aws/east/east-a, stock: 8, price: "  \
+    "2.8}\n"
+#define HURRIES                                                                                    \
+    "jobs:\n"                                                                                      \
+    "  - {name: j, devices: 1, work: 8, count: 4, every: 20h, deadline: 12h, restart: 1m, "        \
+    "checkpoint_every: 10m}\n"
+
+/* The pool knows of deadlines, and buys for them as it is told: all in time, each in a way of its own. */
+static void jobs_with_a_deadline_are_bought_for_as_the_case_says(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"on_demand", "greedy", "uniform_progress", "shoal", "table"};
+    uint64_t digests[5] = {0};
+    double costs[5] = {0}, missed_alone = 0;
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        for (uint32_t i = 0; i < 5; i++) {
+            struct outcome o = run("name: t\n" FLAPS HURRIES, ways[i], seed);
+            assert_near(o.values[0][MEASURE_MISSED], 0, 0);
+            assert_near(o.values[0][MEASURE_UNFINISHED], 0, 0);
+            costs[i] += o.values[0][MEASURE_COST];
+            digests[i] = digests[i] * 31 + o.digest;
+        }
+        missed_alone +=
+            run("name: t\n" FLAPS HURRIES, "one_zone", seed).values[0][MEASURE_MISSED];
+    }
+    assert_true(missed_alone > 0); /* who knows nothing of deadlines misses some */
+    for (uint32_t i = 1; i < 5; i++) assert_true(costs[i] < 0.95 * costs[0]);
+    assert_true(digests[1] != digests[2] && digests[2] != digests[3]);
+    assert_int_equal(digests[3], digests[4]); /* the table is how the pool buys anyway */
+}
+
+/* One that cannot be in time is refused by the pool, and counted as missed. */
+static void what_cannot_end_in_time_is_missed(void **state)
+{
+    (void)state;
+    struct outcome o = run("name: t\n" FLAPS
+                           "jobs:\n  - {name: j, devices: 1, work: 8, spread: 2, count: 20, every: "
+                           "1h, deadline: 9h}\n",
+                           "shoal", 1);
+    assert_true(o.values[0][MEASURE_MISSED] > 0);
+    assert_near(o.values[0][MEASURE_MISSED], o.values[0][MEASURE_UNFINISHED], 0);
 }
 
 static void the_same_seed_gives_the_same_bytes_with_any_number_of_threads(void **state)
@@ -370,6 +418,8 @@ int main(void)
         cmocka_unit_test(a_straggler_costs_even_shares_more),
         cmocka_unit_test(the_ledger_of_the_pool_is_what_the_world_bills),
         cmocka_unit_test(all_policies_finish_the_same_work),
+        cmocka_unit_test(jobs_with_a_deadline_are_bought_for_as_the_case_says),
+        cmocka_unit_test(what_cannot_end_in_time_is_missed),
         cmocka_unit_test(the_same_seed_gives_the_same_bytes_with_any_number_of_threads),
         cmocka_unit_test(a_world_without_memory_says_so),
         cmocka_unit_test(bad_scenarios_are_refused_with_a_reason),

@@ -200,6 +200,7 @@ static void begin(struct world *w, struct live_job *job)
                                                 .kind = RECORD_JOB_STARTS,
                                                 .job = (uint32_t)(job - w->jobs)});
     pause(job, w->now_us, entry_of(w, job)->restart_us);
+    said_begins(w, (uint32_t)(job - w->jobs));
 }
 
 void work_joined(struct world *w, uint32_t index)
@@ -254,6 +255,7 @@ void work_left(struct world *w, uint32_t index, bool abrupt)
         job->saved = job->done;
         job->since_saved_us = 0;
         job->since_saved_productive = 0;
+        said_saved(w, index);
     }
     if (!is_whole(job)) {
         stand(w, index);
@@ -298,7 +300,7 @@ void work_done(struct world *w, uint32_t index, uint32_t version)
         event.u.worker_reported.node_key = UINT64_C(1) << 40 | w->workers[worker].node;
         event.u.worker_reported.job_id = job->job_id;
         event.u.worker_reported.worker_id = UINT64_C(1) << 40 | worker;
-        event.u.worker_reported.step = (uint64_t)(job->done / 1e6);
+        event.u.worker_reported.step = said_step(w, job, job->done);
         event.u.worker_reported.phase = WORKER_PHASE_FINISHED;
         crew_end(w, worker, WORKER_PHASE_FINISHED);
         feed_tell(w, &event);

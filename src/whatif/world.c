@@ -48,6 +48,7 @@ static void happen(struct world *w, const struct sim_occurrence *o)
     case ON_SLOW:
     case ON_RUNS:
     case ON_STOPS: site_on(w, (enum what)o->what, index, version); return;
+    case ON_SAYS: said_on(w, index); return;
     }
     UNREACHABLE();
 }

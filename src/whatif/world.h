@@ -43,6 +43,7 @@ enum what {
     ON_SLOW,   /* node: one of its devices becomes slow; version 1: is as before */
     ON_RUNS,   /* worker */
     ON_STOPS,  /* worker */
+    ON_SAYS,   /* job: it reports its steps */
 };
 
 struct live_offer {
@@ -82,7 +83,7 @@ struct live_job {
     double speed, ideal;      /* NCU: of work done, and of its devices if nothing held them up */
     double productive;        /* share of its device time that is */
     uint32_t devices, workers;
-    int64_t seen_us, pause_until_us, since_saved_us;
+    int64_t seen_us, pause_until_us, since_saved_us, says_us; /* says_us: of its next report */
     double step_cv2, step_exchange, step_overhead; /* of the devices it has now */
     double since_saved_productive;
     /* Sums, device microseconds or microseconds. */
@@ -157,6 +158,7 @@ void site_on(struct world *w, enum what what, uint32_t index, uint32_t version);
 void crew_ensure(struct world *w, const struct pool_command *command);
 void crew_stop(struct world *w, const struct pool_command *command);
 void crew_end(struct world *w, uint32_t worker, uint32_t phase);
+void crew_tell(struct world *w, uint32_t worker); /* how it stands */
 void site_close_all(struct world *w); /* bills at the end of the world */
 
 /* work.c */
@@ -176,6 +178,13 @@ void drive_ended(struct world *w, uint32_t job);
 void drive_refused(struct world *w, uint32_t job); /* it will never run */
 bool drive_is_fixed(const struct world *w);
 bool drive_restarts(const struct world *w, const struct live_job *job);
+
+/* said.c: what the pool is told of a job's work. */
+uint64_t said_terms(struct world *w, uint32_t job); /* told, if it has any; else 0 */
+uint64_t said_step(const struct world *w, const struct live_job *job, double done);
+void said_begins(struct world *w, uint32_t job); /* it runs: reports come */
+void said_saved(struct world *w, uint32_t job);  /* a checkpoint may be newer */
+void said_on(struct world *w, uint32_t job);
 
 /* outcome.c */
 bool outcome_of(struct world *w, struct outcome *ret_outcome);

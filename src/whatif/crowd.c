@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { THREADS_MAX = 256, BAR = 32, SEEDS_MAX = 10000 };
@@ -131,8 +132,57 @@ struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_clai
     return ratio;
 }
 
+double crowd_unfinished(const struct crowd *crowd, uint32_t c, uint32_t row)
+{
+    uint32_t stop = crowd->scene->stop_group;
+    if (stop != 0 && row == 0 && crowd_estimate(crowd, c, stop, MEASURE_JOBS).mean > 0) row = stop;
+    if (stop != 0 && row != 0 && row != stop) return 0;
+    return crowd_estimate(crowd, c, row, MEASURE_UNFINISHED).mean;
+}
+
+const struct unfinished *crowd_first_unfinished(const struct crowd *crowd, uint32_t c)
+{
+    if (crowd_unfinished(crowd, c, 0) == 0) return NULL;
+    for (uint32_t i = 0; i < crowd->seed_count; i++) {
+        const struct outcome *o = &crowd->outcomes[(size_t)c * crowd->seed_count + i];
+        if (o->values[crowd->scene->stop_group][MEASURE_UNFINISHED] > 0) return &o->unfinished;
+    }
+    return NULL;
+}
+
+bool crowd_needs_all(enum measure measure)
+{
+    return measure == MEASURE_COST || measure == MEASURE_JOB_COST || measure == MEASURE_TIME ||
+           measure == MEASURE_JOB_TIME;
+}
+
+uint32_t crowd_cheapest(const struct crowd *crowd)
+{
+    uint32_t best = crowd->case_count;
+    double least = 0;
+    for (uint32_t i = 0; i < crowd->case_count; i++) {
+        double usd = crowd_estimate(crowd, i, 0, MEASURE_COST).mean;
+        if (memcmp(crowd->cases[i].job_bits, crowd->cases[0].job_bits,
+                   sizeof crowd->cases[0].job_bits) != 0)
+            return crowd->case_count;
+        if (crowd_unfinished(crowd, i, 0) > 0 || (best < crowd->case_count && usd >= least))
+            continue;
+        best = i;
+        least = usd;
+    }
+    return best;
+}
+
+static bool is_finished(const struct crowd *crowd, const struct scene_claim *claim)
+{
+    if (!crowd_needs_all(measure_find(claim->metric))) return true;
+    return crowd_unfinished(crowd, claim->a, claim->group) == 0 &&
+           (claim->b == SCENE_CASES_MAX || crowd_unfinished(crowd, claim->b, claim->group) == 0);
+}
+
 bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim)
 {
+    if (!is_finished(crowd, claim)) return false;
     double mean = crowd_claimed(crowd, claim).mean;
     if (claim->at_least_ppm != INT64_MIN) return mean >= (double)claim->at_least_ppm / 1e6;
     return mean <= (double)claim->at_most_ppm / 1e6;

@@ -24,8 +24,19 @@ struct estimate crowd_estimate(const struct crowd *crowd, uint32_t c, uint32_t r
                                enum measure measure);
 /* Hours that jobs of a class waited, the mean of the seeds: their mean, or 95th percentile. */
 double crowd_class_wait(const struct crowd *crowd, uint32_t c, uint32_t job_class, bool p95);
+/* Jobs of the row that did not end though the world ended for them, mean of the seeds. A world that
+ * ends with one group leaves the others where they are: those are none. */
+double crowd_unfinished(const struct crowd *crowd, uint32_t c, uint32_t row);
+/* NULL: all ended, in every seed. */
+const struct unfinished *crowd_first_unfinished(const struct crowd *crowd, uint32_t c);
+/* Whether less of the measure may mean that less was done: dollars and hours. */
+bool crowd_needs_all(enum measure measure);
+/* Case with the least cost of those that finished; case_count: none, or the cases have not the same
+ * jobs. */
+uint32_t crowd_cheapest(const struct crowd *crowd);
 /* The claim's figure: the mean of case a, over the mean of case b if there is one. */
 struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim);
+/* False as well if it is about dollars or hours and a case of it did not finish. */
 bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim);
 
 #endif

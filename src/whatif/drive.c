@@ -273,6 +273,7 @@ void drive_refused(struct world *w, uint32_t index)
 {
     struct live_job *job = &w->jobs[index];
     if (job->stage == JOB_ENDED || job->stage == JOB_REFUSED_BY_POOL) return;
+    if (job->stage == JOB_COMING) job->submit_us = w->now_us; /* what it comes after never ends */
     job->stage = JOB_REFUSED_BY_POOL;
     if (counts(w, job->entry)) w->live_jobs--;
     for_dependents(w, index, drive_refused);

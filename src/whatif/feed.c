@@ -187,10 +187,16 @@ static void note(struct world *w, uint64_t value)
     w->digest ^= w->digest >> 29;
 }
 
-static void refused(struct world *w, uint64_t job_id)
+static void hear(struct world *w, const struct pool_decision *d)
 {
-    struct live_job *job = work_job_of_id(w, job_id);
-    if (job != NULL) drive_refused(w, (uint32_t)(job - w->jobs));
+    if (d->kind != DECISION_REFUSE && d->kind != DECISION_WAIT) return;
+    struct live_job *job = work_job_of_id(w, d->job_id);
+    if (job == NULL || job->stage == JOB_ENDED) return;
+    job->wait_reason = d->reason;
+    job->wait_a = d->a;
+    job->wait_b = d->b;
+    job->wait_c = d->c;
+    if (d->kind == DECISION_REFUSE) drive_refused(w, (uint32_t)(job - w->jobs));
 }
 
 static void step(struct world *w, struct pool_event event)
@@ -201,8 +207,7 @@ static void step(struct world *w, struct pool_event event)
     ASSERT(pool_event_check(&event) == NULL);
     pool_step(w->pool, &event, w->out);
     w->events++;
-    for (uint32_t i = 0; i < w->out->decision_count; i++)
-        if (w->out->decisions[i].kind == DECISION_REFUSE) refused(w, w->out->decisions[i].job_id);
+    for (uint32_t i = 0; i < w->out->decision_count; i++) hear(w, &w->out->decisions[i]);
     for (uint32_t i = 0; i < w->out->command_count; i++) {
         note(w, w->out->commands[i].kind ^ w->out->commands[i].node_key << 3 ^
                     w->out->commands[i].worker_id);

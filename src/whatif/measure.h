@@ -33,6 +33,7 @@
     X(BOUGHT, "nodes", "nodes begun")                                                              \
     X(MISSED, "missed", "jobs that ended after their deadline, or had not ended by then")          \
     X(UNFINISHED, "unfinished", "jobs that had not ended when the world did")                      \
+    X(JOBS, "jobs", "jobs submitted")                                                              \
     X(SPOT_SHARE, "spot_share", "share of the device hours held that were spot")
 
 enum measure {
@@ -44,11 +45,20 @@ enum measure {
 
 enum { MEASURE_ROWS = 1 + SCENE_GROUPS_MAX };
 
+/* The first job that did not end, and what the pool said of it last. */
+struct unfinished {
+    uint32_t entry, number;
+    bool refused, waited; /* neither: it ran, or the policy is not the pool's */
+    uint32_t reason;      /* enum decision_reason, with its numbers */
+    int64_t a, b, c;
+};
+
 /* Of one run. Row 0 is the whole, row 1 + g group g. */
 struct outcome {
     double values[MEASURE_ROWS][MEASURE_COUNT];
     double class_wait_h[JOB_CLASS_END], class_wait_p95_h[JOB_CLASS_END];
     uint32_t class_jobs[JOB_CLASS_END];
+    struct unfinished unfinished; /* of row 0's, if there is any */
     double metered_usd, ledger_usd; /* of nodes while up, by the world and by the pool */
     uint64_t events, digest;
     uint64_t bytes; /* the world's memory, the pool's with it */

@@ -108,7 +108,26 @@ static void fill(const struct sums *s, double loaded, double spare, double *v)
     v[MEASURE_RESTARTS] = (double)s->restarts;
     v[MEASURE_MISSED] = (double)s->missed;
     v[MEASURE_UNFINISHED] = (double)s->unfinished;
+    v[MEASURE_JOBS] = (double)s->jobs;
     v[MEASURE_SPOT_SHARE] = ratio(s->held_spot, s->held);
+}
+
+/* Of those that the world waits for, if it does not wait for all. */
+static void note_unfinished(const struct world *w, struct unfinished *ret)
+{
+    for (uint32_t j = 0; j < w->job_count; j++) {
+        const struct live_job *job = &w->jobs[j];
+        if (job->stage == JOB_ENDED || !in_row(w, job, w->stop_group)) continue;
+        *ret = (struct unfinished){.entry = job->entry,
+                                   .number = job->number,
+                                   .refused = job->stage == JOB_REFUSED_BY_POOL,
+                                   .waited = job->stage != JOB_RUNS && job->wait_reason != 0,
+                                   .reason = job->wait_reason,
+                                   .a = job->wait_a,
+                                   .b = job->wait_b,
+                                   .c = job->wait_c};
+        return;
+    }
 }
 
 /* Waits by class; the memory is for the percentiles. */
@@ -164,5 +183,6 @@ bool outcome_of(struct world *w, struct outcome *out)
         out->values[row][MEASURE_PREEMPTIONS] = (double)w->preemptions;
         out->values[row][MEASURE_BOUGHT] = (double)w->begun;
     }
+    note_unfinished(w, &out->unfinished);
     return fill_waits(w, out);
 }

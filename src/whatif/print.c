@@ -1,4 +1,5 @@
 #include "whatif/print.h"
+#include "codec/names.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,16 +13,55 @@ void print_figure(char *ret_text, size_t bytes, double value)
     (void)snprintf(ret_text, bytes, "%.*f", decimals, value);
 }
 
-static void print_cell(FILE *stream, struct estimate e)
+/* partial: not all jobs were done for it. */
+static void print_cell(FILE *stream, struct estimate e, bool partial)
 {
     char mean[FIGURE_BYTES], half[FIGURE_BYTES], both[2 * FIGURE_BYTES + 8];
     print_figure(mean, sizeof mean, e.mean);
     print_figure(half, sizeof half, e.half);
-    if (e.half == 0)
-        (void)snprintf(both, sizeof both, "%s", mean);
-    else
-        (void)snprintf(both, sizeof both, "%s +-%s", mean, half);
+    (void)snprintf(both, sizeof both, "%s%s%s%s%s", partial ? "(" : "", mean,
+                   e.half == 0 ? "" : " +-", e.half == 0 ? "" : half, partial ? ")" : "");
     (void)fprintf(stream, " %*s", CELL, both);
+}
+
+void print_unfinished(const struct crowd *c, uint32_t i, char *ret_text, size_t bytes)
+{
+    const struct unfinished *u = crowd_first_unfinished(c, i);
+    char count[FIGURE_BYTES], jobs[FIGURE_BYTES], why[NAMES_SENTENCE_BYTES] = "it had not ended yet";
+    ret_text[0] = '\0';
+    if (u == NULL) return;
+    print_figure(count, sizeof count, crowd_unfinished(c, i, 0));
+    print_figure(jobs, sizeof jobs, crowd_estimate(c, i, c->scene->stop_group, MEASURE_JOBS).mean);
+    if (u->reason != 0)
+        (void)reason_format(u->reason, u->a, u->b, u->c, why, sizeof why);
+    else if (u->refused)
+        (void)snprintf(why, sizeof why, "no offer of this case can ever give it its devices");
+    (void)snprintf(ret_text, bytes,
+                   "%s of %s jobs did not end; the first, %s number %u, %s: %s", count, jobs,
+                   c->scene->jobs[u->entry].name, u->number + 1,
+                   u->refused  ? "was refused"
+                   : u->waited ? "waits"
+                               : "still runs",
+                   u->refused || u->waited ? why : "it had not ended yet");
+}
+
+/* A case that did not do the work is told, and never called cheapest. */
+static void print_finish(const struct crowd *c, FILE *stream)
+{
+    char text[PRINT_UNFINISHED_BYTES], figure[FIGURE_BYTES];
+    uint32_t cheapest = crowd_cheapest(c);
+    for (uint32_t i = 0; i < c->case_count; i++) {
+        print_unfinished(c, i, text, sizeof text);
+        if (text[0] != '\0')
+            (void)fprintf(stream, "%s%s: %s\n",
+                          "NOT FINISHED (its dollars and hours, in brackets, are not those of the "
+                          "work)  ",
+                          c->cases[i].name, text);
+    }
+    if (cheapest == c->case_count || c->case_count == 1) return;
+    print_figure(figure, sizeof figure, crowd_estimate(c, cheapest, 0, MEASURE_COST).mean);
+    (void)fprintf(stream, "cheapest of those that finished: %s, %s dollars\n",
+                  c->cases[cheapest].name, figure);
 }
 
 static void print_row(const struct crowd *c, FILE *stream, const char *name, uint32_t row,
@@ -29,7 +69,8 @@ static void print_row(const struct crowd *c, FILE *stream, const char *name, uin
 {
     (void)fprintf(stream, "%-14s", name);
     for (uint32_t i = 0; i < c->case_count; i++)
-        print_cell(stream, crowd_estimate(c, i, row, measure));
+        print_cell(stream, crowd_estimate(c, i, row, measure),
+                   crowd_needs_all(measure) && crowd_unfinished(c, i, row) > 0);
     (void)fprintf(stream, "\n");
 }
 
@@ -54,7 +95,7 @@ static void print_classes(const struct crowd *c, FILE *stream)
             (void)fprintf(stream, "%-14s", name);
             for (uint32_t i = 0; i < c->case_count; i++)
                 print_cell(stream,
-                           (struct estimate){.mean = crowd_class_wait(c, i, class, p95 == 1)});
+                           (struct estimate){.mean = crowd_class_wait(c, i, class, p95 == 1)}, false);
             (void)fprintf(stream, "\n");
         }
     }
@@ -105,6 +146,7 @@ void print_table(const struct crowd *c, FILE *stream)
     for (uint32_t m = 0; m < MEASURE_COUNT; m++)
         print_row(c, stream, measure_names[m], 0, (enum measure)m);
     print_classes(c, stream);
+    print_finish(c, stream);
     for (uint32_t g = 0; g < s->group_count && s->group_count > 1; g++) {
         (void)fprintf(stream, "\n");
         print_head(c, stream, s->groups[g]);
@@ -138,6 +180,7 @@ static void json_row(const struct crowd *c, FILE *stream, uint32_t i, uint32_t r
 
 static void json_case(const struct crowd *c, FILE *stream, uint32_t i)
 {
+    char text[PRINT_UNFINISHED_BYTES];
     uint64_t digest = 0, events = 0;
     for (uint32_t s = 0; s < c->seed_count; s++) {
         const struct outcome *o = &c->outcomes[(size_t)i * c->seed_count + s];
@@ -150,6 +193,10 @@ static void json_case(const struct crowd *c, FILE *stream, uint32_t i)
         stream, ",\"policy\":\"%s\",\"events\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\",\"all\":",
         scene_policy_names[c->cases[i].policy], events, digest);
     json_row(c, stream, i, 0);
+    print_unfinished(c, i, text, sizeof text);
+    (void)fprintf(stream, ",\"finished\":%s,\"unfinished_text\":",
+                  text[0] == '\0' ? "true" : "false");
+    json_text(stream, text);
     (void)fprintf(stream, ",\"groups\":{");
     for (uint32_t g = 0; g < c->scene->group_count; g++) {
         (void)fprintf(stream, "%s", g == 0 ? "" : ",");
@@ -172,7 +219,10 @@ void print_json(const struct crowd *c, FILE *stream)
     (void)fprintf(stream, ",\"first_seed\":%u,\"last_seed\":%u,\"cases\":[", c->first_seed,
                   c->first_seed + c->seed_count - 1);
     for (uint32_t i = 0; i < c->case_count; i++) json_case(c, stream, i);
-    (void)fprintf(stream, "],\"claims\":[");
+    uint32_t cheapest = crowd_cheapest(c);
+    (void)fprintf(stream, "],\"cheapest\":");
+    json_text(stream, cheapest == c->case_count ? "" : c->cases[cheapest].name);
+    (void)fprintf(stream, ",\"claims\":[");
     bool first = true;
     for (uint32_t i = 0; i < c->scene->claim_count; i++) {
         const struct scene_claim *claim = &c->scene->claims[i];

@@ -4,9 +4,12 @@
 #include "page/style.h"
 #include "whatif/print.h"
 #include "whatif/report_charts.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FIGURE_BYTES = 40, PATH_BYTES = 4096 };
 
@@ -63,15 +66,14 @@ static void add_tiles(const struct crowd *c, struct text *page)
     text_add(page, "</div>\n");
 }
 
-static void add_cell(struct text *page, struct estimate e)
+static void add_cell(struct text *page, struct estimate e, bool partial)
 {
     char mean[FIGURE_BYTES], half[FIGURE_BYTES];
     print_figure(mean, sizeof mean, e.mean);
     print_figure(half, sizeof half, e.half);
-    if (e.half == 0)
-        text_add(page, "<td>%s</td>", mean);
-    else
-        text_add(page, "<td>%s <small>± %s</small></td>", mean, half);
+    text_add(page, "<td>%s%s", partial ? "(" : "", mean);
+    if (e.half != 0) text_add(page, " <small>± %s</small>", half);
+    text_add(page, "%s</td>", partial ? ")" : "");
 }
 
 static void add_table(const struct crowd *c, const char *title, uint32_t row, struct text *page)
@@ -88,10 +90,25 @@ static void add_table(const struct crowd *c, const char *title, uint32_t row, st
         if (row > 0 && (m == MEASURE_PREEMPTIONS || m == MEASURE_BOUGHT)) continue;
         text_add(page, "<tr><td>%s <small>%s</small></td>", measure_names[m], measure_meanings[m]);
         for (uint32_t i = 0; i < c->case_count; i++)
-            add_cell(page, crowd_estimate(c, i, row, (enum measure)m));
+            add_cell(page, crowd_estimate(c, i, row, (enum measure)m),
+                     crowd_needs_all((enum measure)m) && crowd_unfinished(c, i, row) > 0);
         text_add(page, "</tr>\n");
     }
     text_add(page, "</table></div></section>\n");
+}
+
+static void add_unfinished(const struct crowd *c, struct text *page)
+{
+    char text[PRINT_UNFINISHED_BYTES];
+    for (uint32_t i = 0; i < c->case_count; i++) {
+        print_unfinished(c, i, text, sizeof text);
+        if (text[0] == '\0') continue;
+        text_add(page, "<p><b>Not finished:</b> ");
+        text_add_html(page, c->cases[i].name);
+        text_add(page, ": ");
+        text_add_html(page, text);
+        text_add(page, ". Its dollars and hours stand in brackets.</p>\n");
+    }
 }
 
 static double longest_wait(const struct crowd *c)
@@ -229,6 +246,7 @@ static void add_all(const struct crowd *c, const struct report_case *cases, stru
     const struct scene *scene = c->scene;
     add_head(c, page);
     if (!c->cases[0].built_in) add_tiles(c, page);
+    add_unfinished(c, page);
     add_table(c, "All jobs", 0, page);
     for (uint32_t g = 0; g < scene->group_count && scene->group_count > 1; g++)
         add_table(c, scene->groups[g], 1 + g, page);
@@ -257,6 +275,21 @@ static bool record_all(const struct crowd *c, struct report_case *cases)
         if (!world_run(c->scene, cases[i].c, c->first_seed, &cases[i].recorder, &outcome))
             return false;
     }
+    return true;
+}
+
+bool report_can_write(const char *folder, struct error *ret_error)
+{
+    char path[PATH_BYTES];
+    if (snprintf(path, sizeof path, "%s/.report.html.new", folder) >= PATH_BYTES)
+        return error_set(ret_error, "the path %s is too long", folder);
+    if (!io_make_dirs(folder, ret_error)) return false;
+    int fd = io_open_write(path, O_WRONLY | O_CREAT, 0644);
+    if (fd < 0)
+        return error_set(ret_error, "cannot write into %s: %s; name another folder for --report",
+                         folder, strerror(errno));
+    (void)close(fd);
+    (void)unlink(path);
     return true;
 }
 

@@ -8,6 +8,8 @@
 
 #include "whatif/crowd.h"
 
+/* False after a sentence: nothing can be written there. Before the worlds are run, not after. */
+bool report_can_write(const char *folder, struct error *ret_error) WARN_UNUSED;
 bool report_write(const struct crowd *crowd, const char *folder,
                   struct error *ret_error) WARN_UNUSED;
 

@@ -129,76 +129,6 @@ static bool all_used(const struct scene_reader *r, struct error *ret_error)
     return true;
 }
 
-/* Devices of a region that the job may use at once, if ever all of it is to be had. */
-static uint64_t reach_of(const struct scene *s, const struct scene_case *c,
-                         const struct scene_job *j, uint32_t region, uint32_t *ret_widest)
-{
-    uint64_t devices = 0;
-    for (uint32_t i = 0; i < s->offer_count; i++) {
-        const struct scene_offer *o = &s->offers[i];
-        if (c != NULL && !scene_case_has_offer(c, i)) continue;
-        if (region != 0 && o->region != region) continue;
-        if (j->model_mask != 0 && (j->model_mask >> o->model & 1) == 0) continue;
-        if (j->capacity_mask != 0 && (j->capacity_mask >> o->capacity & 1) == 0) continue;
-        if (c != NULL && c->policy == POLICY_ON_DEMAND && o->capacity == CAPACITY_SPOT) continue;
-        devices += (uint64_t)o->stock * o->device_count;
-        if (o->device_count > *ret_widest) *ret_widest = o->device_count;
-    }
-    return devices;
-}
-
-static bool can_run(const struct scene *s, const struct scene_case *c, const struct scene_job *j,
-                    uint32_t devices, struct error *ret_error)
-{
-    uint64_t most = 0;
-    uint32_t widest = 0;
-    for (uint32_t region = 1; region < s->regions.count; region++) {
-        if (j->region != 0 && j->region != region) continue;
-        uint64_t here = reach_of(s, c, j, c != NULL && c->no_affinity ? 0 : region, &widest);
-        if (here > most) most = here;
-    }
-    if (j->kind == JOB_KIND_BATCH) most = widest;
-    if (most >= devices) return true;
-    const char *in = c == NULL ? "" : " in case ", *name = c == NULL ? "" : c->name;
-    if (most == 0)
-        return error_set(
-            ret_error,
-            "job %s can never run%s%s: nothing on offer is of a model, kind and region that "
-            "it allows",
-            j->name, in, name);
-    return error_set(
-        ret_error,
-        "job %s can never run%s%s: it needs %u devices at once%s, %s has more than %llu that "
-        "it allows",
-        j->name, in, name, devices, j->kind == JOB_KIND_BATCH ? " in one node" : "",
-        j->kind == JOB_KIND_BATCH ? "no node" : "no region", (unsigned long long)most);
-}
-
-static bool check_job(const struct scene *s, const struct scene_case *c, const struct scene_job *j,
-                      struct error *ret_error)
-{
-    uint32_t widest = j->arrivals.count == 0 ? j->devices_min : 0;
-    for (uint32_t i = 0; i < j->arrivals.count; i++)
-        if (j->arrivals.rows[i].devices > widest) widest = j->arrivals.rows[i].devices;
-    return can_run(s, c, j, widest, ret_error);
-}
-
-/* Demand that can never be met: says which job and why. */
-static bool check_demand(const struct scene *scene, struct error *ret_error)
-{
-    if (scene->offer_count == 0) return error_set(ret_error, "%s has no offers", scene->name);
-    if (scene->job_count == 0) return error_set(ret_error, "%s has no jobs", scene->name);
-    for (uint32_t j = 0; j < scene->job_count; j++) {
-        if (scene->case_count == 0 && !check_job(scene, NULL, &scene->jobs[j], ret_error))
-            return false;
-        for (uint32_t c = 0; c < scene->case_count; c++)
-            if (scene_case_has_job(&scene->cases[c], j) &&
-                !check_job(scene, &scene->cases[c], &scene->jobs[j], ret_error))
-                return false;
-    }
-    return true;
-}
-
 bool scene_read(struct scene *scene, const char *file, const char *folder, const char *text,
                 size_t bytes, const struct scene_set *sets, uint32_t set_count,
                 struct error *ret_error)
@@ -214,5 +144,5 @@ bool scene_read(struct scene *scene, const char *file, const char *folder, const
     read_root(&r, yaml_root(r.tree));
     bool good = yaml_finish(r.tree, ret_error);
     yaml_close(r.tree);
-    return good && all_used(&r, ret_error) && check_demand(scene, ret_error);
+    return good && all_used(&r, ret_error) && scene_check_demand(scene, ret_error);
 }

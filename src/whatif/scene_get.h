@@ -39,6 +39,8 @@ void scene_read_offers(struct scene_reader *r, yaml_item *list);
 void scene_read_jobs(struct scene_reader *r, yaml_item *list);
 void scene_read_cases(struct scene_reader *r, yaml_item *list);
 void scene_read_claims(struct scene_reader *r, yaml_item *list);
+/* scene_demand.c: a demand that can never be met is a sentence: which job, and why. */
+bool scene_check_demand(const struct scene *scene, struct error *ret_error) WARN_UNUSED;
 /* `{csv: FILE, pick: {...}, ...}` into a query; NULL or the text of the file. */
 char *scene_query(struct scene_reader *r, yaml_item *map, const char *path,
                   struct series_query *query, size_t *ret_bytes);

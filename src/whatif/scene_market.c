@@ -231,7 +231,9 @@ static void read_boot(struct scene_reader *r, yaml_item *map, const char *path,
     get_path(boot, path, "boot", here);
     o->boot_min_us = get_us(r, boot, here, "min", 0, DAY_US, bought ? 60 * PPM : PPM);
     o->boot_max_us = get_us(r, boot, here, "max", 0, DAY_US, bought ? 180 * PPM : 2 * PPM);
-    if (o->boot_max_us < o->boot_min_us) o->boot_max_us = o->boot_min_us;
+    if (boot != NULL && !yaml_has(boot, "max") && o->boot_max_us < o->boot_min_us)
+        o->boot_max_us = o->boot_min_us;
+    if (o->boot_max_us < o->boot_min_us) yaml_mistake(boot, "boot: min is above max");
 }
 
 static void read_offer(struct scene_reader *r, yaml_item *map, struct scene_offer *o)

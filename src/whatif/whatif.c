@@ -118,6 +118,7 @@ static bool run(const struct arguments *a, struct scene *scene, struct source *s
         return error_set(ret_error, "--check is about the cases of the file; leave out --policy");
     crowd.first_seed = a->has_seeds ? a->first_seed : scene->first_seed;
     crowd.seed_count = (a->has_seeds ? a->last_seed : scene->last_seed) - crowd.first_seed + 1;
+    if (a->report != NULL && !report_can_write(a->report, ret_error)) return false;
     bool good = crowd_run(&crowd, ret_error);
     if (good && a->json) print_json(&crowd, stdout);
     if (good && !a->json) print_table(&crowd, stdout);

@@ -2,6 +2,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "whatif/crowd.h"
+#include "whatif/print.h"
 #include "whatif/report.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -192,6 +193,43 @@ static void what_cannot_end_in_time_is_missed(void **state)
     assert_near(o.values[0][MEASURE_MISSED], o.values[0][MEASURE_UNFINISHED], 0);
 }
 
+/* Who did not do the work is never called cheapest, its dollars prove nothing, and it is said why. */
+static void a_case_that_did_not_finish_is_not_the_cheapest(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "name: t\nhorizon: 3d\n" FLAPS "jobs:\n"
+        "  - {name: j, devices: 1, work: 8, count: 2, deadline: 8h, spread: 0.001}\n"
+        "  - {name: late, devices: 1, work: 1, count: 2, after: j}\n"
+        "cases:\n  - {name: none, buying: {policy: greedy}}\n  - {name: all, policy: failover}\n"
+        "claims:\n  - {metric: cost_usd, of: none, over: all, at_most: 1}\n"
+        "  - {metric: missed, of: none, at_least: 2}\n";
+    struct scene *scene = read_scene(text);
+    struct crowd crowd = {.scene = scene,
+                          .cases = scene->cases,
+                          .case_count = 2,
+                          .first_seed = 1,
+                          .seed_count = 2,
+                          .threads = 1};
+    struct error error;
+    char why[PRINT_UNFINISHED_BYTES];
+    assert_true(crowd_run(&crowd, &error));
+    assert_true(crowd_estimate(&crowd, 0, 0, MEASURE_COST).mean <
+                crowd_estimate(&crowd, 1, 0, MEASURE_COST).mean);
+    assert_near(crowd_unfinished(&crowd, 0, 0), 4, 0);
+    assert_near(crowd_estimate(&crowd, 0, 2, MEASURE_WAIT).mean, 0, 0); /* it never came */
+    assert_int_equal(crowd_cheapest(&crowd), 1);
+    assert_false(crowd_holds(&crowd, &scene->claims[0]));
+    assert_true(crowd_holds(&crowd, &scene->claims[1]));
+    print_unfinished(&crowd, 0, why, sizeof why);
+    assert_non_null(strstr(why, "4 of 4 jobs did not end; the first, j number 1, was refused: its "
+                                "deadline is in 28800 s"));
+    print_unfinished(&crowd, 1, why, sizeof why);
+    assert_string_equal(why, "");
+    crowd_free(&crowd);
+    scene_close(scene);
+}
+
 static void the_same_seed_gives_the_same_bytes_with_any_number_of_threads(void **state)
 {
     (void)state;
@@ -255,6 +293,20 @@ static void bad_scenarios_are_refused_with_a_reason(void **state)
            "job j can never run: it needs 64 devices at once, no region has more than 16");
     refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 1, work: 1, kinds: [spot]}\n",
            "nothing on offer is of a model, kind and region that it allows");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 12, work: 1, one_node: true}\n",
+           "needs 12 devices at once in one node, no node has more than 8");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 8, work: 100, budget: 15}\n",
+           "budget is $15.00 an hour, 8 devices that it allows cost $16.00 at the least");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 2, work: 100, deadline: 40h}\n",
+           "work takes 50.0 h on 2 of the fastest devices that it allows, its deadline is 40.0 h");
+    refuse("name: t\nhorizon: 10h\n" OFFER_LAB "jobs:\n  - {name: j, work: 1, at: 11h}\n",
+           "job j never comes: its first is after 11.0 h, the horizon is 10.0 h");
+    refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, work: 1}\n"
+           "cases:\n  - {name: c, policy: one_zone}\n",
+           "job j can never run in case c: nothing on offer");
+    refuse("name: t\noffers:\n  - {name: a, kind: spot, model: T4, place: x/y/z, on_demand: 1, boot: "
+           "{min: 9m, max: 1m}}\njobs:\n  - {name: j, work: 1}\n",
+           "boot: min is above max");
     refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 1, work: 1, models: [A1000]}\n",
            "A1000");
     refuse("name: t\n" OFFER_LAB "jobs:\n  - {name: j, devices: 1, work: 1, region: mars}\n",
@@ -400,6 +452,10 @@ static void a_report_is_one_whole_page(void **state)
     assert_null(strstr(page, "<script"));
     assert_null(strstr(page, "nan"));
     assert_non_null(strstr(page, "</html>"));
+    assert_true(report_can_write(folder, &error));
+    assert_false(report_can_write(path, &error)); /* a file is no folder */
+    io_fail_at(1, ENOSPC);
+    assert_false(report_can_write(folder, &error));
     io_fail_at(1, ENOSPC);
     assert_false(report_write(&crowd, folder, &error));
     io_fail_at(0, 0);
@@ -420,6 +476,7 @@ int main(void)
         cmocka_unit_test(all_policies_finish_the_same_work),
         cmocka_unit_test(jobs_with_a_deadline_are_bought_for_as_the_case_says),
         cmocka_unit_test(what_cannot_end_in_time_is_missed),
+        cmocka_unit_test(a_case_that_did_not_finish_is_not_the_cheapest),
         cmocka_unit_test(the_same_seed_gives_the_same_bytes_with_any_number_of_threads),
         cmocka_unit_test(a_world_without_memory_says_so),
         cmocka_unit_test(bad_scenarios_are_refused_with_a_reason),

@@ -90,6 +90,8 @@ struct live_job {
     double productive_sum, running_sum, device_sum, overhead_sum, pause_sum, cv2_sum, exchange_sum;
     double lost_work, held_sum, held_spot_sum, held_usd;
     uint32_t restarts, first_worker;
+    uint32_t wait_reason; /* what the pool said last of why it waits, or is refused; 0: nothing */
+    int64_t wait_a, wait_b, wait_c;
     bool relaunching;
 };
 

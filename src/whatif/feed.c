@@ -39,17 +39,6 @@ static struct pool_limits limits_of(const struct world *w)
                                 .matched_max = w->scene->rematch_us > 0 ? 1024 : 0};
 }
 
-/* That of the pool's default, unless machines take longer here. */
-static int64_t boot_timeout_of(const struct scene *s)
-{
-    struct pool_config config;
-    pool_config_default(&config);
-    for (uint32_t i = 0; i < s->offer_count; i++)
-        if (s->offers[i].boot_max_us >= config.boot_timeout_us)
-            config.boot_timeout_us = s->offers[i].boot_max_us + 1;
-    return config.boot_timeout_us;
-}
-
 static struct pool_config config_of(const struct world *w)
 {
     struct pool_config config;
@@ -57,7 +46,7 @@ static struct pool_config config_of(const struct world *w)
     config.limits = limits_of(w);
     config.agent_lease_us = LEASE_US;
     config.ask_again_us = ASK_US;
-    config.boot_timeout_us = boot_timeout_of(w->scene);
+    config.boot_timeout_us = w->scene->boot_timeout_us;
     config.refused_backoff_us = BACKOFF_US;
     config.drain_us = w->scene->drain_us;
     config.idle_release_us = w->c->policy == POLICY_FAILOVER ? 0 : w->scene->idle_release_us;

@@ -70,6 +70,7 @@ static void read_pool(struct scene_reader *r, yaml_item *map)
     s->worker_start_us = get_us(r, map, "pool", "worker_start", 0, DAY_US, 10 * PPM);
     s->handover_us = get_us(r, map, "pool", "handover", 0, DAY_US, 2 * PPM);
     s->rematch_us = get_us(r, map, "pool", "rematch", 0, YEARS_US, 0);
+    s->boot_timeout_us = get_us(r, map, "pool", "boot_timeout", PPM, YEARS_US, 600 * PPM);
     config_read_buying(map, BUYING_OF_CLASS, 0, &s->buying);
 }
 

@@ -156,7 +156,7 @@ struct scene {
         straggler_ppm; /* of a device: how often, how long, speed */
     int64_t worker_start_us, handover_us;
     int64_t threshold_ppm; /* spot above this share of on-demand is left */
-    int64_t idle_release_us, drain_us, rematch_us;
+    int64_t idle_release_us, drain_us, rematch_us, boot_timeout_us;
     struct pool_event buying; /* as of a case */
     uint32_t stop_group;    /* + 1: the world ends with its last job; 0: with the last of all */
     int64_t trace_shift_us; /* seed n sees the traces from (n - 1) times this on */

@@ -236,6 +236,13 @@ static void read_boot(struct scene_reader *r, yaml_item *map, const char *path,
     if (o->boot_max_us < o->boot_min_us) yaml_mistake(boot, "boot: min is above max");
 }
 
+/* A machine that boots is not given up. */
+static void check_boot(const struct scene *s, yaml_item *map, const struct scene_offer *o)
+{
+    if (o->boot_max_us >= s->boot_timeout_us)
+        yaml_mistake(map, "it may boot longer than pool.boot_timeout, after which it is given up");
+}
+
 static void read_offer(struct scene_reader *r, yaml_item *map, struct scene_offer *o)
 {
     char path[SCENE_PATH_BYTES];
@@ -259,6 +266,7 @@ static void read_offer(struct scene_reader *r, yaml_item *map, struct scene_offe
     o->from_us = get_us(r, map, path, "from", 0, YEARS_US, 0);
     o->until_us = get_us(r, map, path, "until", 0, YEARS_US, 0);
     read_boot(r, map, path, o);
+    check_boot(r->scene, map, o);
     bool fixed = o->capacity == CAPACITY_OWNED || o->capacity == CAPACITY_RESERVED;
     o->paid_always = yaml_flag(map, "paid_always", fixed);
 }

@@ -185,10 +185,10 @@ static void csv_kinds(void **state)
     (void)state;
     assert_true(read_text("time,zone,type,price,kind\n2020-01-01,z,i,1,spot\n"
                           "2020-01-01,z,i,2,on_demand\n2020-01-01,z,j,3,\n"
-                          "2020-01-01,z,i,0,owned\n2020-01-01,z,i,4,on-demand \n"
+                          "2020-01-01,z,i,0,owned\n2020-01-01,z,i,4,on demand\n"
                           "2020-01-02,z,i,5,on-demand\n"));
     assert_counts(4, 1, 0, 1);
-    assert_fault(0, 6, "not a kind of capacity: \"on-demand \"");
+    assert_fault(0, 6, "not a kind of capacity: \"on demand\"");
     uint32_t spots = 0;
     for (uint32_t i = 0; i < feed.point_count; i++) spots += feed.points[i].is_spot;
     assert_int_equal(spots, 2);

@@ -1,14 +1,14 @@
 #include "driver/local_replay.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "codec/csv.h"
 #include "codec/utc.h"
-#include "codec/yaml.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS_MAX = 64, PRICE_COLUMNS = 4, AVAILABLE_COLUMNS = 4 };
+enum { COLUMNS = 4 }; /* of either file */
 #define PRICE_MAX_USD_MICROS INT64_C(1000000000) /* as in local_scenario: $1000 an hour */
 
 struct row {
@@ -25,54 +25,40 @@ struct local_replay {
     struct series prices[LOCAL_OFFERS_MAX], available[LOCAL_OFFERS_MAX];
 };
 
-/* One CSV file while it is read. Fields have no quotes in these formats; one is a mistake. */
-struct csv {
+/* One CSV file while it is read. */
+struct reading {
     const char *file;
-    char *at;
-    uint32_t line, column_count;
-    char *fields[COLUMNS_MAX];
+    struct csv csv;
+    uint32_t columns[COLUMNS];
 };
 
-/* Cuts the next line into fields; false at the end of the file. */
-static bool csv_next(struct csv *csv)
+static bool mistake(const struct reading *r, const char *what, struct error *ret_error)
 {
-    if (*csv->at == '\0') return false;
-    char *start = csv->at, *end = start + strcspn(start, "\n");
-    csv->at = *end == '\0' ? end : end + 1;
-    *end = '\0';
-    if (end > start && end[-1] == '\r') end[-1] = '\0';
-    csv->line++;
-    csv->column_count = 0;
-    for (char *field = start; field != NULL && csv->column_count < COLUMNS_MAX;) {
-        csv->fields[csv->column_count++] = field;
-        field = strchr(field, ',');
-        if (field != NULL) *field++ = '\0';
+    return error_set(ret_error, "%s:%u: %s; repair the line or name another file under replay",
+                     r->file, r->csv.line, what);
+}
+
+static bool find_columns(struct reading *r, const char *const *names, struct error *ret_error)
+{
+    if (!csv_next(&r->csv)) {
+        r->csv.line = 1;
+        return mistake(r, "the file is empty", ret_error);
+    }
+    for (uint32_t n = 0; n < COLUMNS; n++) {
+        char what[128];
+        r->columns[n] = csv_find(&r->csv, names[n]);
+        (void)snprintf(what, sizeof what, "the header has no column \"%s\"", names[n]);
+        if (r->columns[n] == UINT32_MAX) return mistake(r, what, ret_error);
     }
     return true;
 }
 
-static bool csv_mistake(const struct csv *csv, const char *what, struct error *ret_error)
+/* The four cells of the row; false: there are not so many. */
+static bool cells_of(const struct reading *r, const struct csv_field *ret_cells[COLUMNS])
 {
-    return error_set(ret_error, "%s:%u: %s; repair the line or name another file under replay",
-                     csv->file, csv->line, what);
-}
-
-static bool csv_columns(struct csv *csv, const char *const *names, uint32_t count,
-                        uint32_t *ret_columns, struct error *ret_error)
-{
-    if (!csv_next(csv)) {
-        csv->line = 1;
-        return csv_mistake(csv, "the file is empty", ret_error);
-    }
-    for (uint32_t n = 0; n < count; n++) {
-        uint32_t column = 0;
-        while (column < csv->column_count && strcmp(csv->fields[column], names[n]) != 0) column++;
-        if (column == csv->column_count) {
-            char what[128];
-            (void)snprintf(what, sizeof what, "the header has no column \"%s\"", names[n]);
-            return csv_mistake(csv, what, ret_error);
-        }
-        ret_columns[n] = column;
+    for (uint32_t i = 0; i < COLUMNS; i++) {
+        if (r->columns[i] >= r->csv.field_count) return false;
+        ret_cells[i] = &r->csv.fields[r->columns[i]];
     }
     return true;
 }
@@ -91,54 +77,49 @@ static bool series_add(struct series *series, int64_t at_us, int64_t value)
     return true;
 }
 
-static bool parse_count(const char *text, int64_t *ret_value)
+static bool read_count(const struct csv_field *cell, int64_t *ret_value)
 {
-    return yaml_parse_integer(text, ret_value) && *ret_value >= 0 && *ret_value <= INT32_MAX;
+    return csv_integer(cell, ret_value) && *ret_value >= 0 && *ret_value <= INT32_MAX;
 }
 
-static bool read_price_row(struct csv *csv, const uint32_t *columns,
-                           const struct local_scenario *scenario, struct local_replay *replay,
-                           struct error *ret_error)
+static bool read_price_row(const struct reading *r, const struct local_scenario *scenario,
+                           struct local_replay *replay, struct error *ret_error)
 {
-    for (uint32_t i = 0; i < PRICE_COLUMNS; i++)
-        if (columns[i] >= csv->column_count)
-            return csv_mistake(csv, "the line is cut short", ret_error);
-    char name[LOCAL_SERIES_BYTES];
-    (void)snprintf(name, sizeof name, "%.60s/%.60s", csv->fields[columns[0]],
-                   csv->fields[columns[1]]);
+    const struct csv_field *cells[COLUMNS];
+    char zone[61], type[61], time[32], name[LOCAL_SERIES_BYTES];
     int64_t at_us, usd_micros;
-    if (!utc_parse(csv->fields[columns[2]], &at_us))
-        return csv_mistake(csv, "t_utc is not of the form 2020-01-31T12:00:00Z", ret_error);
-    if (!yaml_parse_micros(csv->fields[columns[3]], &usd_micros) || usd_micros <= 0 ||
-        usd_micros > PRICE_MAX_USD_MICROS)
-        return csv_mistake(csv, "usd_per_hour is not a price between 0 and 1000", ret_error);
+    if (!cells_of(r, cells)) return mistake(r, "the line is cut short", ret_error);
+    bool fits = csv_copy(cells[0], zone, sizeof zone) && csv_copy(cells[1], type, sizeof type);
+    (void)snprintf(name, sizeof name, "%s/%s", zone, type);
+    if (!csv_copy(cells[2], time, sizeof time) || !utc_parse(time, &at_us))
+        return mistake(r, "t_utc is not of the form 2020-01-31T12:00:00Z", ret_error);
+    if (!csv_micros(cells[3], &usd_micros) || usd_micros <= 0 || usd_micros > PRICE_MAX_USD_MICROS)
+        return mistake(r, "usd_per_hour is not a price between 0 and 1000", ret_error);
     for (uint32_t i = 0; i < scenario->offer_count; i++)
-        if (strcmp(scenario->offers[i].price_series, name) == 0 &&
+        if (fits && strcmp(scenario->offers[i].price_series, name) == 0 &&
             !series_add(&replay->prices[i], at_us, usd_micros))
-            return csv_mistake(csv, "out of memory, or too many rows", ret_error);
+            return mistake(r, "out of memory, or too many rows", ret_error);
     return true;
 }
 
-static bool read_available_row(struct csv *csv, const uint32_t *columns,
-                               const struct local_scenario *scenario, struct local_replay *replay,
-                               struct error *ret_error)
+static bool read_available_row(const struct reading *r, const struct local_scenario *scenario,
+                               struct local_replay *replay, struct error *ret_error)
 {
-    for (uint32_t i = 0; i < AVAILABLE_COLUMNS; i++)
-        if (columns[i] >= csv->column_count)
-            return csv_mistake(csv, "the line is cut short", ret_error);
+    const struct csv_field *cells[COLUMNS];
     int64_t start, steps, value;
-    if (!parse_count(csv->fields[columns[1]], &start) ||
-        !parse_count(csv->fields[columns[2]], &steps) ||
-        !parse_count(csv->fields[columns[3]], &value))
-        return csv_mistake(csv, "start_step, n_steps and value must be whole numbers", ret_error);
+    if (!cells_of(r, cells)) return mistake(r, "the line is cut short", ret_error);
+    if (!read_count(cells[1], &start) || !read_count(cells[2], &steps) ||
+        !read_count(cells[3], &value))
+        return mistake(r, "start_step, n_steps and value must be whole numbers", ret_error);
     for (uint32_t i = 0; i < scenario->offer_count; i++)
-        if (strcmp(scenario->offers[i].availability_series, csv->fields[columns[0]]) == 0 &&
+        if (scenario->offers[i].availability_series[0] != '\0' &&
+            csv_is(cells[0], scenario->offers[i].availability_series) &&
             !series_add(&replay->available[i], start * scenario->replay_step_us, value))
-            return csv_mistake(csv, "out of memory, or too many rows", ret_error);
+            return mistake(r, "out of memory, or too many rows", ret_error);
     return true;
 }
 
-typedef bool row_fn(struct csv *csv, const uint32_t *columns, const struct local_scenario *scenario,
+typedef bool row_fn(const struct reading *r, const struct local_scenario *scenario,
                     struct local_replay *replay, struct error *ret_error);
 
 static bool read_file(const char *file, const char *const *names, row_fn *read_row,
@@ -150,10 +131,10 @@ static bool read_file(const char *file, const char *const *names, row_fn *read_r
     size_t bytes;
     if (!io_read_file(file, LOCAL_REPLAY_FILE_BYTES_MAX, &text, &bytes, ret_error))
         return error_prefix(ret_error, "replay");
-    struct csv csv = {.file = file, .at = text};
-    uint32_t columns[4];
-    bool good = csv_columns(&csv, names, 4, columns, ret_error);
-    while (good && csv_next(&csv)) good = read_row(&csv, columns, scenario, replay, ret_error);
+    struct reading r = {.file = file};
+    csv_begin(&r.csv, text, bytes);
+    bool good = find_columns(&r, names, ret_error);
+    while (good && csv_next(&r.csv)) good = read_row(&r, scenario, replay, ret_error);
     mem_free(text);
     return good;
 }
@@ -200,9 +181,9 @@ static bool check_found(const struct local_scenario *s, const struct local_repla
 struct local_replay *local_replay_open(const struct local_scenario *scenario,
                                        struct error *ret_error)
 {
-    static const char *const price_names[PRICE_COLUMNS] = {"zone", "instance_type", "t_utc",
+    static const char *const price_names[COLUMNS] = {"zone", "instance_type", "t_utc",
                                                            "usd_per_hour"};
-    static const char *const available_names[AVAILABLE_COLUMNS] = {"series_id", "start_step",
+    static const char *const available_names[COLUMNS] = {"series_id", "start_step",
                                                                    "n_steps", "value"};
     struct local_replay *replay = mem_zalloc(1, sizeof *replay);
     if (replay == NULL) {

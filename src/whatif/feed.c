@@ -137,6 +137,8 @@ static void tell_buying(struct world *w)
 {
     const struct pool_event *of_case = &w->c->buying;
     struct pool_event event = of_case->u.buying_defined.policy != 0 ? *of_case : w->scene->buying;
+    if (w->c->policy == POLICY_ON_DEMAND) /* nothing waits for spot that is not there */
+        event.u.buying_defined.policy = BUYING_ON_DEMAND;
     for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
         event.u.buying_defined.index = i;
         feed_tell(w, &event);

@@ -40,12 +40,14 @@ static double usual_ncu(const struct world *w, const struct scene_job *e)
     return count > 0 ? __builtin_sqrt(best * sum / count) : 1;
 }
 
-/* As its user would say it: on its least devices of that speed, from its first start on. */
+/* As its user would say it: on its least devices of that speed, from its first start on; they wait for
+ * the slowest, about two deviations late. */
 static int64_t run_us(const struct world *w, const struct live_job *job)
 {
     const struct scene_job *e = entry_of(w, job);
     double step_us = (double)e->step_ncu_us / (usual_ncu(w, e) * job->devices_min);
     double every = (double)e->checkpoint_every_us;
+    if (job->devices_min > 1) step_us *= 1 + 2 * (double)e->jitter_ppm / 1e6;
     step_us += (double)e->orchestration_us;
     if (job->devices_min > 1) step_us += (double)w->scene->near.exchange_us * e->exchanges;
     double us = job->work / (double)e->step_ncu_us * step_us *

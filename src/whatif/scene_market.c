@@ -1,7 +1,7 @@
 /* Offers of a scenario: what is sold where, at which price, and when it can be had. */
 #include "base/io.h"
 #include "base/mem.h"
-#include "whatif/csv.h"
+#include "codec/csv.h"
 #include "whatif/scene_get.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "whatif/series.h"
 #include "base/mem.h"
-#include "whatif/csv.h"
+#include "codec/csv.h"
 #include <inttypes.h>
 #include <string.h>
 

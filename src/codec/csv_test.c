@@ -1,5 +1,5 @@
 /* Rows and cells of traces as they come: quotes, line ends of two kinds, times of three. */
-#include "whatif/csv.h"
+#include "codec/csv.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -21,6 +21,45 @@ static void rows_are_split(void **state)
     assert_true(csv_is(&csv.fields[0], "a, b"));
     assert_true(csv_next(&csv));
     assert_int_equal(csv.field_count, 1);
+    assert_false(csv_next(&csv));
+}
+
+static void quotes_keep_commas_line_ends_and_quotes(void **state)
+{
+    (void)state;
+    static const char text[] = "a,b\n\"x, \"\"y\"\"\nz\", 5\" \n\"open,1\nrest";
+    struct csv csv;
+    char cell[32];
+    csv_begin(&csv, text, strlen(text));
+    assert_true(csv_next(&csv) && csv_next(&csv));
+    assert_int_equal(csv.line, 2);
+    assert_int_equal(csv.field_count, 2);
+    assert_true(csv_copy(&csv.fields[0], cell, sizeof cell));
+    assert_string_equal(cell, "x, \"y\"\nz");
+    assert_true(csv_is(&csv.fields[0], cell));
+    assert_false(csv_is(&csv.fields[0], "x, \"y\"\nz and more"));
+    assert_true(csv_is(&csv.fields[1], "5\"")); /* not at its beginning: text */
+    assert_false(csv_copy(&csv.fields[0], cell, 4));
+    assert_string_equal(cell, "x, ");
+    assert_true(csv_next(&csv)); /* a quote that nobody ends takes all */
+    assert_int_equal(csv.line, 4);
+    assert_int_equal(csv.field_count, 1);
+    assert_true(csv_is(&csv.fields[0], "open,1\nrest"));
+    assert_false(csv_next(&csv));
+}
+
+/* More cells than there is room for are counted; the text is not read beyond its end. */
+static void rows_have_any_number_of_cells(void **state)
+{
+    (void)state;
+    char text[2 * CSV_FIELDS_MAX + 20];
+    memset(text, ',', sizeof text);
+    struct csv csv;
+    csv_begin(&csv, text, sizeof text);
+    assert_true(csv_next(&csv));
+    assert_int_equal(csv.field_count, sizeof text + 1);
+    assert_int_equal(csv_find(&csv, "x"), UINT32_MAX);
+    csv_begin(&csv, "\"", 1);
     assert_false(csv_next(&csv));
 }
 
@@ -56,6 +95,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_split),
+        cmocka_unit_test(quotes_keep_commas_line_ends_and_quotes),
+        cmocka_unit_test(rows_have_any_number_of_cells),
         cmocka_unit_test(times_are_of_the_calendar_or_seconds),
         cmocka_unit_test(fractions_finer_than_a_millionth_are_cut),
     };

@@ -127,11 +127,22 @@ static uint64_t new_id(struct world *w, uint32_t job)
 
 /* ---- gangs of fixed size ---- */
 
-static bool may_use(const struct world *w, const struct scene_job *e, uint32_t offer)
+/* Those of its row, of those of its entry. */
+static uint64_t models_of(const struct world *w, const struct live_job *job)
 {
+    const struct scene_job *e = &w->scene->jobs[job->entry];
+    uint64_t row = e->arrivals.count > 0 ? e->arrivals.rows[job->number].model_mask : 0;
+    if (row == 0 || e->model_mask == 0) return row | e->model_mask;
+    return (row & e->model_mask) != 0 ? row & e->model_mask : row;
+}
+
+static bool may_use(const struct world *w, const struct live_job *job, uint32_t offer)
+{
+    const struct scene_job *e = &w->scene->jobs[job->entry];
+    uint64_t models = models_of(w, job);
     const struct scene_offer *o = &w->scene->offers[offer];
     if (!market_told(w, offer)) return false;
-    if (e->model_mask != 0 && (e->model_mask >> o->model & 1) == 0) return false;
+    if (models != 0 && (models >> o->model & 1) == 0) return false;
     if (e->capacity_mask != 0 && (e->capacity_mask >> o->capacity & 1) == 0) return false;
     return e->region == 0 || e->region == o->region;
 }
@@ -145,7 +156,7 @@ static uint32_t gang_of(const struct world *w, const struct live_job *job)
         const struct scene_offer *o = &w->scene->offers[i];
         uint64_t here = (uint64_t)o->stock * o->device_count;
         if (e->kind == JOB_KIND_BATCH) here = o->device_count;
-        if (may_use(w, e, i) && here > most) most = here;
+        if (may_use(w, job, i) && here > most) most = here;
     }
     uint32_t wanted = e->arrivals.count > 0 ? job->devices_max : e->gang;
     return most < wanted ? (uint32_t)most : wanted;
@@ -170,7 +181,7 @@ static uint32_t choose(const struct world *w, const struct live_job *job, uint32
         uint32_t nodes = now ? market_left(w, i) : o->stock;
         uint64_t devices = (uint64_t)nodes * o->device_count;
         if (e->kind == JOB_KIND_BATCH && nodes > 0) devices = o->device_count;
-        if (!may_use(w, e, i) || devices < gang) continue;
+        if (!may_use(w, job, i) || devices < gang) continue;
         if (best == NONE || price_of(w, e, i) < price_of(w, e, best)) best = i;
     }
     return best;
@@ -207,7 +218,7 @@ static struct pool_event submission(const struct world *w, const struct live_job
     struct pool_event event = feed_event(POOL_EVENT_JOB_SUBMITTED);
     event.u.job_submitted.spec_hash = job->entry + 1;
     event.u.job_submitted.capability_mask = 1;
-    event.u.job_submitted.pool_mask = e->model_mask;
+    event.u.job_submitted.pool_mask = models_of(w, job);
     event.u.job_submitted.budget_usd_micros_per_hour = e->budget_usd_micros;
     event.u.job_submitted.devices_min = job->devices_min;
     event.u.job_submitted.devices_max = job->devices_max;

@@ -27,22 +27,24 @@ static void print_cell(FILE *stream, struct estimate e, bool partial)
 void print_unfinished(const struct crowd *c, uint32_t i, char *ret_text, size_t bytes)
 {
     const struct unfinished *u = crowd_first_unfinished(c, i);
-    char count[FIGURE_BYTES], jobs[FIGURE_BYTES], why[NAMES_SENTENCE_BYTES] = "it had not ended yet";
+    char count[FIGURE_BYTES], jobs[FIGURE_BYTES], why[NAMES_SENTENCE_BYTES] = "";
     ret_text[0] = '\0';
     if (u == NULL) return;
     print_figure(count, sizeof count, crowd_unfinished(c, i, 0));
     print_figure(jobs, sizeof jobs, crowd_estimate(c, i, c->scene->stop_group, MEASURE_JOBS).mean);
+    bool says = u->refused || u->waited;
     if (u->reason != 0)
         (void)reason_format(u->reason, u->a, u->b, u->c, why, sizeof why);
     else if (u->refused)
         (void)snprintf(why, sizeof why, "no offer of this case can ever give it its devices");
     (void)snprintf(ret_text, bytes,
-                   "%s of %s jobs did not end; the first, %s number %u, %s: %s", count, jobs,
+                   "%s of %s jobs did not end; the first, %s number %u, %s%s", count, jobs,
                    c->scene->jobs[u->entry].name, u->number + 1,
-                   u->refused  ? "was refused"
-                   : u->waited ? "waits"
-                               : "still runs",
-                   u->refused || u->waited ? why : "it had not ended yet");
+                   u->refused                          ? "was refused: "
+                   : !says                             ? "still runs"
+                   : strncmp(why, "waits", 5) == 0 ? ""
+                                                       : "waits: ",
+                   says ? why : "");
 }
 
 /* A case that did not do the work is told, and never called cheapest. */
@@ -142,6 +144,8 @@ void print_table(const struct crowd *c, FILE *stream)
     (void)fprintf(stream, "%s: %u case%s, seeds %u..%u, mean and half of the 95%% interval\n\n",
                   s->name, c->case_count, c->case_count == 1 ? "" : "s", c->first_seed,
                   c->first_seed + c->seed_count - 1);
+    for (uint32_t i = 0; i < s->told_count; i++) (void)fprintf(stream, "%s\n", s->told[i]);
+    if (s->told_count > 0) (void)fprintf(stream, "\n");
     print_head(c, stream, "all jobs");
     for (uint32_t m = 0; m < MEASURE_COUNT; m++)
         print_row(c, stream, measure_names[m], 0, (enum measure)m);
@@ -216,7 +220,12 @@ void print_json(const struct crowd *c, FILE *stream)
 {
     (void)fprintf(stream, "{\"scenario\":");
     json_text(stream, c->scene->name);
-    (void)fprintf(stream, ",\"first_seed\":%u,\"last_seed\":%u,\"cases\":[", c->first_seed,
+    (void)fprintf(stream, ",\"traces\":[");
+    for (uint32_t i = 0; i < c->scene->told_count; i++) {
+        (void)fprintf(stream, "%s", i == 0 ? "" : ",");
+        json_text(stream, c->scene->told[i]);
+    }
+    (void)fprintf(stream, "],\"first_seed\":%u,\"last_seed\":%u,\"cases\":[", c->first_seed,
                   c->first_seed + c->seed_count - 1);
     for (uint32_t i = 0; i < c->case_count; i++) json_case(c, stream, i);
     uint32_t cheapest = crowd_cheapest(c);

@@ -35,6 +35,8 @@ enum {
     SCENE_JOBS_COUNT_MAX = 200000, /* jobs in all */
     SCENE_NODES_MAX = 50000,
     SCENE_DEVICES_MAX = 200000,
+    SCENE_TOLD_MAX = 32,
+    SCENE_TOLD_BYTES = 512,
 };
 
 struct scene_names {
@@ -150,6 +152,8 @@ struct scene {
     struct scene_case cases[SCENE_CASES_MAX];
     struct scene_line lines[SCENE_LINES_MAX];
     struct scene_claim claims[SCENE_CLAIMS_MAX];
+    uint32_t told_count; /* of each list of jobs or nodes: how many rows, and what was left out */
+    char told[SCENE_TOLD_MAX][SCENE_TOLD_BYTES];
     struct scene_net near, far; /* within a region, between regions */
     int64_t horizon_us;
     int64_t straggler_mean_us, straggler_us,

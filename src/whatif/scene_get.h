@@ -41,8 +41,14 @@ void scene_read_cases(struct scene_reader *r, yaml_item *list);
 void scene_read_claims(struct scene_reader *r, yaml_item *list);
 /* scene_demand.c: a demand that can never be met is a sentence: which job, and why. */
 bool scene_check_demand(const struct scene *scene, struct error *ret_error) WARN_UNUSED;
+/* scene_trace.c */
 /* `{csv: FILE, pick: {...}, ...}` into a query; NULL or the text of the file. */
 char *scene_query(struct scene_reader *r, yaml_item *map, const char *path,
                   struct series_query *query, size_t *ret_bytes);
+/* Words of a file that are models. */
+void scene_words(struct scene_reader *r, yaml_item *map, struct series_words *ret_words);
+/* Kept as a line for the reader; things: "jobs". */
+void scene_tell_tally(struct scene_reader *r, const char *path, const struct series_query *query,
+                      const struct series_tally *tally, const char *things);
 
 #endif

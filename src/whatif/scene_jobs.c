@@ -113,26 +113,45 @@ static void read_steps(struct scene_reader *r, yaml_item *map, const char *path,
     j->checkpoint_us = get_us(r, map, path, "checkpoint", 0, 3600 * PPM, 0);
 }
 
+/* Columns; the absent names are those of Philly's list. */
+static void read_columns(yaml_item *map, struct series_query *q)
+{
+    bool ends = yaml_has(map, "end");
+    if (!yaml_has(map, "time")) (void)snprintf(q->time, sizeof q->time, "submit_s");
+    yaml_copy(map, "devices", q->devices, sizeof q->devices, "num_gpus");
+    yaml_copy(map, "duration", q->duration, sizeof q->duration, ends ? "" : "duration_s");
+    yaml_copy(map, "begin", q->begin, sizeof q->begin, "");
+    yaml_copy(map, "end", q->end, sizeof q->end, "");
+    yaml_copy(map, "share", q->share, sizeof q->share, "");
+    yaml_copy(map, "model", q->model, sizeof q->model, "");
+    if (ends && yaml_has(map, "duration"))
+        yaml_mistake(map, "a run has a duration, or an end (and a begin), not both");
+    if (!ends && yaml_has(map, "begin")) yaml_mistake(map, "begin needs end as well");
+}
+
 static void read_trace(struct scene_reader *r, yaml_item *map, const char *path,
                        struct scene_job *j)
 {
     struct series_query q;
-    char devices[SERIES_WORD_BYTES], duration[SERIES_WORD_BYTES], here[SCENE_PATH_BYTES];
+    struct series_words words;
+    struct series_tally tally;
+    char here[SCENE_PATH_BYTES];
     size_t bytes;
     struct error error;
     get_path(map, path, "trace", here);
-    yaml_copy(map, "devices", devices, sizeof devices, "num_gpus");
-    yaml_copy(map, "duration", duration, sizeof duration, "duration_s");
     char *text = scene_query(r, map, here, &q, &bytes);
-    if (!yaml_has(map, "time")) (void)snprintf(q.time, sizeof q.time, "submit_s");
-    memcpy(q.devices, devices, sizeof devices);
-    memcpy(q.duration, duration, sizeof duration);
+    read_columns(map, &q);
+    scene_words(r, map, &words);
+    q.words = &words;
+    q.devices_max = (uint32_t)get_integer(r, map, here, "devices_max", 1, 100000, 0);
     if (text == NULL) return;
     arrivals_free(&j->arrivals);
-    if (!arrivals_read(&q, text, bytes, &j->arrivals, &error))
+    if (!arrivals_read(&q, text, bytes, &j->arrivals, &tally, &error))
         yaml_mistake(map, "%s", error.text);
-    else if (j->arrivals.count == 0)
-        yaml_mistake(map, "%s: no job is left of it; look at from, until and pick", q.file);
+    else
+        scene_tell_tally(r, path, &q, &tally, "jobs");
+    if (j->arrivals.count == 0 && r->scene->told_count > 0)
+        yaml_mistake(map, "no job is left of %s", r->scene->told[r->scene->told_count - 1]);
     mem_free(text);
 }
 

@@ -1,16 +1,10 @@
 /* Offers of a scenario: what is sold where, at which price, and when it can be had. */
-#include "base/io.h"
 #include "base/mem.h"
-#include "codec/csv.h"
 #include "whatif/scene_get.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { TRACE_BYTES_MAX = 256 << 20 };
-
-#define PRICE_MAX   INT64_C(10000000000)
-#define GAP_DEFAULT (2 * DAY_US)
+#define PRICE_MAX INT64_C(10000000000)
 
 /* Index of a name, added if it is new; 0 when there is no more room. */
 static uint32_t name_index(struct scene_names *names, const char *name)
@@ -22,89 +16,6 @@ static uint32_t name_index(struct scene_names *names, const char *name)
     return names->count++;
 }
 
-/* "$SHOAL_DATA/prices/x.csv": the variable must be set. */
-static bool expand(yaml_item *item, const char *folder, const char *path, char *ret_path,
-                   size_t bytes)
-{
-    char name[64];
-    const char *slash = strchr(path, '/');
-    size_t length = slash == NULL ? 0 : (size_t)(slash - path);
-    int written;
-    if (path[0] == '$' && length > 1 && length < sizeof name) {
-        memcpy(name, path + 1, length - 1);
-        name[length - 1] = '\0';
-        const char *value = getenv(name);
-        if (value == NULL || value[0] == '\0') {
-            yaml_mistake(item, "the variable %s is not set; export it, or write the folder", name);
-            return false;
-        }
-        written = snprintf(ret_path, bytes, "%s%s", value, slash);
-    } else if (path[0] == '/') {
-        written = snprintf(ret_path, bytes, "%s", path);
-    } else {
-        written = snprintf(ret_path, bytes, "%s/%s", folder, path);
-    }
-    if (written >= 0 && (size_t)written < bytes) return true;
-    yaml_mistake(item, "the path of the file is too long");
-    return false;
-}
-
-/* Text of a CSV file that the scenario names; NULL after a mistake was noted at the item. */
-static char *load(struct scene_reader *r, yaml_item *item, const char *path, size_t *ret_bytes)
-{
-    char where[4096];
-    char *text;
-    struct error error;
-    if (!expand(item, r->folder, path, where, sizeof where)) return NULL;
-    if (io_read_file(where, TRACE_BYTES_MAX, &text, ret_bytes, &error)) return text;
-    yaml_mistake(item, "%s", error.text);
-    return NULL;
-}
-
-static void read_word(yaml_item *map, const char *key, const char *absent,
-                      char ret_word[SERIES_WORD_BYTES])
-{
-    yaml_copy(map, key, ret_word, SERIES_WORD_BYTES, absent);
-}
-
-static void read_picks(yaml_item *map, struct series_query *q)
-{
-    uint32_t count = yaml_count(map);
-    if (count > SERIES_PICKS_MAX)
-        yaml_mistake(map, "at most %d columns are picked by", SERIES_PICKS_MAX);
-    for (uint32_t i = 0; i < count && i < SERIES_PICKS_MAX; i++) {
-        struct series_pick *pick = &q->picks[q->pick_count++];
-        (void)snprintf(pick->column, sizeof pick->column, "%s", yaml_key_at(map, i));
-        (void)snprintf(pick->word, sizeof pick->word, "%s", yaml_item_string(yaml_at(map, i)));
-    }
-}
-
-/* A moment: a date, or seconds. */
-static int64_t read_moment(yaml_item *map, const char *key)
-{
-    int64_t us = 0;
-    const char *text = yaml_string(map, key, "0");
-    struct csv_field field = {.text = text, .bytes = (uint32_t)strlen(text)};
-    if (!csv_time_us(&field, &us) || us < 0)
-        yaml_mistake(yaml_any(map, key),
-                     "%s is a date like 2020-01-06, a date and a time, or seconds", key);
-    return us;
-}
-
-char *scene_query(struct scene_reader *r, yaml_item *map, const char *path, struct series_query *q,
-                  size_t *ret_bytes)
-{
-    *q = (struct series_query){.file = yaml_string(map, "csv", "")};
-    read_picks(yaml_map(map, "pick"), q);
-    read_word(map, "time", "t_utc", q->time);
-    q->from_us = read_moment(map, "from");
-    q->until_us = read_moment(map, "until");
-    q->step_us = get_us(r, map, path, "step", 1, DAY_US, 1);
-    q->gap_max_us = get_us(r, map, path, "gap_max", 0, YEARS_US, GAP_DEFAULT);
-    q->scale_ppm = get_micros(r, map, path, "scale", 1000, 1000 * PPM, PPM);
-    return load(r, yaml_any(map, "csv"), q->file, ret_bytes);
-}
-
 static void read_series(struct scene_reader *r, yaml_item *map, const char *path, bool is_price,
                         struct series *ret_series)
 {
@@ -112,8 +23,8 @@ static void read_series(struct scene_reader *r, yaml_item *map, const char *path
     size_t bytes;
     struct error error;
     char value[SERIES_WORD_BYTES], length[SERIES_WORD_BYTES];
-    read_word(map, "value", is_price ? "usd_per_hour" : "value", value);
-    read_word(map, "length", "", length);
+    yaml_copy(map, "value", value, sizeof value, is_price ? "usd_per_hour" : "value");
+    yaml_copy(map, "length", length, sizeof length, "");
     char *text = scene_query(r, map, path, &q, &bytes);
     q.is_price = is_price;
     memcpy(q.value, value, sizeof value);
@@ -243,17 +154,21 @@ static void check_boot(const struct scene *s, yaml_item *map, const struct scene
         yaml_mistake(map, "it may boot longer than pool.boot_timeout, after which it is given up");
 }
 
+/* Without model, devices and stock if these come from a list of nodes. */
 static void read_offer(struct scene_reader *r, yaml_item *map, struct scene_offer *o)
 {
     char path[SCENE_PATH_BYTES];
+    bool listed = yaml_has(map, "nodes");
     (void)yaml_require(map, "name");
     yaml_name(map, "name", o->name, sizeof o->name);
     get_path(map, "offers", o->name, path);
     o->capacity = get_kind(yaml_any(map, "kind"), yaml_string(map, "kind", "spot"));
-    o->model = read_model(r, map);
     read_place(r, map, o);
-    o->device_count = (uint32_t)get_integer(r, map, path, "devices", 1, 4096, 1);
-    o->stock = (uint32_t)get_integer(r, map, path, "stock", 1, SCENE_NODES_MAX, 1);
+    if (!listed) {
+        o->model = read_model(r, map);
+        o->device_count = (uint32_t)get_integer(r, map, path, "devices", 1, 4096, 1);
+        o->stock = (uint32_t)get_integer(r, map, path, "stock", 1, SCENE_NODES_MAX, 1);
+    }
     (void)yaml_require(map, o->capacity == CAPACITY_SPOT ? "on_demand" : "price");
     int64_t list = get_micros(r, map, path, "on_demand", 1, PRICE_MAX, 0);
     o->on_demand_usd_micros = list;
@@ -271,27 +186,101 @@ static void read_offer(struct scene_reader *r, yaml_item *map, struct scene_offe
     o->paid_always = yaml_flag(map, "paid_always", fixed);
 }
 
+/* One of these nodes: its own name, and prices, which were of a device, of all its devices. */
+static void shape_offer(const struct scene *s, const struct shape_row *row, struct scene_offer *o)
+{
+    char name[2 * SCENE_NAME_BYTES];
+    (void)snprintf(name, sizeof name, "%s-%s-x%u", o->name, s->catalog.models[row->model].name,
+                   row->devices);
+    (void)snprintf(o->name, sizeof o->name, "%.*s", SCENE_NAME_BYTES - 1, name);
+    o->model = row->model;
+    o->device_count = row->devices;
+    o->stock = row->count;
+    o->on_demand_usd_micros *= row->devices;
+    o->price.usd_micros *= row->devices;
+}
+
+static void check_series(yaml_item *map, const struct scene_offer *o)
+{
+    if (o->price.series.count > 0 || o->up.count > 0)
+        yaml_mistake(map, "nodes of a list have a number or a walk for a price, and no trace");
+}
+
+/* `nodes: {csv: FILE, model: COLUMN, devices: COLUMN}`: an offer for each model and size. */
+static void read_nodes(struct scene_reader *r, yaml_item *map, const struct scene_offer *base)
+{
+    struct scene *s = r->scene;
+    struct series_query q;
+    struct series_words words;
+    struct series_tally tally;
+    static _Thread_local struct shapes shapes; /* large */
+    char path[SCENE_PATH_BYTES], here[SCENE_PATH_BYTES];
+    size_t bytes;
+    struct error error;
+    yaml_item *nodes = yaml_map(map, "nodes");
+    get_path(map, "offers", base->name, path);
+    get_path(nodes, path, "nodes", here);
+    char *text = scene_query(r, nodes, here, &q, &bytes);
+    q.time[0] = '\0';
+    yaml_copy(nodes, "model", q.model, sizeof q.model, "model");
+    yaml_copy(nodes, "devices", q.devices, sizeof q.devices, "gpu");
+    yaml_copy(nodes, "count", q.nodes, sizeof q.nodes, "");
+    scene_words(r, nodes, &words);
+    q.words = &words;
+    check_series(map, base);
+    if (text == NULL) return;
+    if (!shapes_read(&q, text, bytes, &shapes, &tally, &error)) {
+        yaml_mistake(nodes, "%s", error.text);
+    } else {
+        scene_tell_tally(r, path, &q, &tally, "nodes");
+        if (shapes.count == 0)
+            yaml_mistake(nodes, "no node is left of %s",
+                         s->told_count > 0 ? s->told[s->told_count - 1] : q.file);
+        for (uint32_t i = 0; i < shapes.count && s->offer_count < SCENE_OFFERS_MAX; i++) {
+            s->offers[s->offer_count] = *base;
+            shape_offer(s, &shapes.rows[i], &s->offers[s->offer_count++]);
+        }
+    }
+    mem_free(text);
+}
+
+/* Names, and how much there is in all. */
+static bool check_offers(const struct scene *s, yaml_item *map, uint32_t from)
+{
+    uint64_t nodes = 0, devices = 0;
+    for (uint32_t i = 0; i < s->offer_count; i++) {
+        nodes += s->offers[i].stock;
+        devices += (uint64_t)s->offers[i].stock * s->offers[i].device_count;
+        for (uint32_t k = from > i ? from : i + 1; k < s->offer_count; k++)
+            if (s->offers[i].name[0] != '\0' && strcmp(s->offers[k].name, s->offers[i].name) == 0)
+                yaml_mistake(map, "another offer is called \"%s\" already", s->offers[i].name);
+    }
+    if (nodes <= SCENE_NODES_MAX && devices <= SCENE_DEVICES_MAX) return true;
+    yaml_mistake(map, "more than %d nodes or %d devices in all", SCENE_NODES_MAX,
+                 SCENE_DEVICES_MAX);
+    return false;
+}
+
 void scene_read_offers(struct scene_reader *r, yaml_item *list)
 {
     struct scene *s = r->scene;
-    uint64_t nodes = 0, devices = 0;
     for (uint32_t i = 0; i < yaml_count(list); i++) {
         yaml_item *map = yaml_item_map(yaml_at(list, i));
-        if (s->offer_count == SCENE_OFFERS_MAX) {
+        uint32_t from = s->offer_count;
+        if (from == SCENE_OFFERS_MAX) {
             yaml_mistake(map, "more than %d offers", SCENE_OFFERS_MAX);
             return;
         }
         struct scene_offer *o = &s->offers[s->offer_count++];
         read_offer(r, map, o);
-        for (uint32_t k = 0; k + 1 < s->offer_count; k++)
-            if (o->name[0] != '\0' && strcmp(s->offers[k].name, o->name) == 0)
-                yaml_mistake(map, "another offer is called \"%s\" already", o->name);
-        nodes += o->stock;
-        devices += (uint64_t)o->stock * o->device_count;
-        if (nodes > SCENE_NODES_MAX || devices > SCENE_DEVICES_MAX) {
-            yaml_mistake(map, "more than %d nodes or %d devices in all", SCENE_NODES_MAX,
-                         SCENE_DEVICES_MAX);
-            return;
+        if (yaml_has(map, "nodes")) {
+            struct scene_offer base = *o;
+            memset(o, 0, sizeof *o);
+            s->offer_count = from; /* the list's come in its place */
+            read_nodes(r, map, &base);
+            series_free(&base.price.series);
+            series_free(&base.up);
         }
+        if (!check_offers(s, map, from)) return;
     }
 }

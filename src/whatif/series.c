@@ -1,65 +1,40 @@
 #include "whatif/series.h"
 #include "base/mem.h"
-#include "codec/csv.h"
+#include "whatif/rows.h"
 #include <inttypes.h>
 #include <string.h>
 
 #define PRICE_MAX_USD_MICROS INT64_C(10000000000)
-#define NODES_MAX            INT64_C(1000000)
-#define TIME_MAX_US          INT64_C(4102444800000000) /* the year 2100 */
 
 /* One pass over the rows that are picked. */
 struct reading {
-    const struct series_query *q;
-    struct csv csv;
-    uint32_t picks[SERIES_PICKS_MAX];
-    uint32_t time, value, length, devices, duration;
-    struct error *error;
+    struct rows rows;
+    uint32_t time, value, length;
 };
-
-static bool wrong(struct reading *r, const char *what, const struct csv_field *field)
-{
-    return error_set(r->error, "%s:%u: %s, not \"%.*s\"", r->q->file, r->csv.line, what,
-                     (int)(field->bytes < 40 ? field->bytes : 40), field->text);
-}
-
-static bool column(struct reading *r, const char *name, uint32_t *ret_column)
-{
-    *ret_column = UINT32_MAX;
-    if (name[0] == '\0') return true;
-    *ret_column = csv_find(&r->csv, name);
-    return *ret_column != UINT32_MAX ||
-           error_set(r->error, "%s:1: there is no column \"%s\"", r->q->file, name);
-}
 
 static bool begin(struct reading *r, const char *text, size_t bytes)
 {
-    const struct series_query *q = r->q;
-    csv_begin(&r->csv, text, bytes);
-    if (!csv_next(&r->csv))
-        return error_set(r->error, "%s: is empty; a line of column names is needed", q->file);
-    for (uint32_t i = 0; i < q->pick_count; i++)
-        if (!column(r, q->picks[i].column, &r->picks[i])) return false;
-    return column(r, q->time, &r->time) && column(r, q->value, &r->value) &&
-           column(r, q->length, &r->length) && column(r, q->devices, &r->devices) &&
-           column(r, q->duration, &r->duration);
+    const struct series_query *q = r->rows.q;
+    return rows_begin(&r->rows, text, bytes) && rows_column(&r->rows, q->time, &r->time) &&
+           rows_column(&r->rows, q->value, &r->value) &&
+           rows_column(&r->rows, q->length, &r->length);
+}
+
+static bool wrong(struct reading *r, const char *what, const struct csv_field *field)
+{
+    return rows_wrong(&r->rows, what, field);
 }
 
 /* The next row that is picked; false at the end, or after a mistake (error is set then). */
 static bool next(struct reading *r, bool *ret_good)
 {
     *ret_good = true;
-    while (csv_next(&r->csv)) {
-        bool picked = true;
-        for (uint32_t i = 0; i < r->q->pick_count && picked; i++)
-            picked = r->picks[i] < r->csv.field_count &&
-                     csv_is(&r->csv.fields[r->picks[i]], r->q->picks[i].word);
-        if (!picked) continue;
-        uint32_t need[] = {r->time, r->value, r->length, r->devices, r->duration};
+    while (rows_next(&r->rows)) {
+        uint32_t need[] = {r->time, r->value, r->length};
         for (uint32_t i = 0; i < sizeof need / sizeof need[0]; i++)
-            if (need[i] != UINT32_MAX && need[i] >= r->csv.field_count) {
-                *ret_good = error_set(r->error, "%s:%u: a row of %u fields, the head has more",
-                                      r->q->file, r->csv.line, r->csv.field_count);
+            if (need[i] != UINT32_MAX && need[i] >= r->rows.csv.field_count) {
+                *ret_good = error_set(r->rows.error, "%s:%u: a row of %u fields, the head has more",
+                                      r->rows.q->file, r->rows.csv.line, r->rows.csv.field_count);
                 return false;
             }
         return true;
@@ -69,57 +44,44 @@ static bool next(struct reading *r, bool *ret_good)
 
 static bool read_time(struct reading *r, int64_t *ret_us)
 {
-    const struct csv_field *field = &r->csv.fields[r->time];
+    const struct csv_field *field = &r->rows.csv.fields[r->time];
     bool counts = r->length != UINT32_MAX;
     if (!(counts ? csv_integer(field, ret_us) : csv_time_us(field, ret_us)))
         return wrong(r, "a time is a date, a date and a time, or seconds", field);
     if (*ret_us < 0) return wrong(r, "a time is not before the beginning", field);
-    if (counts && *ret_us > TIME_MAX_US / r->q->step_us)
+    if (counts && *ret_us > ROWS_TIME_MAX_US / r->rows.q->step_us)
         return wrong(r, "a step is before the year 2100", field);
-    if (counts) *ret_us *= r->q->step_us;
-    return *ret_us <= TIME_MAX_US || wrong(r, "a time is before the year 2100", field);
+    if (counts) *ret_us *= r->rows.q->step_us;
+    return *ret_us <= ROWS_TIME_MAX_US || wrong(r, "a time is before the year 2100", field);
 }
 
 static bool read_value(struct reading *r, int64_t *ret_value)
 {
-    const struct csv_field *field = &r->csv.fields[r->value];
-    if (!r->q->is_price) {
-        if (!csv_integer(field, ret_value) || *ret_value < 0 || *ret_value > NODES_MAX)
+    const struct csv_field *field = &r->rows.csv.fields[r->value];
+    if (!r->rows.q->is_price) {
+        if (!csv_integer(field, ret_value) || *ret_value < 0 || *ret_value > ROWS_NODES_MAX)
             return wrong(r, "nodes to be had are a number from 0", field);
         return true;
     }
     if (!csv_micros(field, ret_value) || *ret_value > PRICE_MAX_USD_MICROS)
         return wrong(r, "a price is dollars an hour, at most 10000", field);
     if (*ret_value <= 0) return wrong(r, "a price is above 0", field);
-    *ret_value = *ret_value / 1000 * (r->q->scale_ppm / 1000);
+    *ret_value = *ret_value / 1000 * (r->rows.q->scale_ppm / 1000);
     return *ret_value > 0 || wrong(r, "a price is above 0 also after scaling", field);
-}
-
-static bool grow(void **rows, uint32_t count, uint32_t *room, size_t bytes, struct error *error)
-{
-    if (count < *room) return true;
-    if (count >= SERIES_ROWS_MAX)
-        return error_set(error, "more than %d rows; pick fewer", SERIES_ROWS_MAX);
-    uint32_t wanted = *room == 0 ? 256 : *room * 2;
-    void *more = mem_realloc(*rows, wanted * bytes);
-    if (more == NULL) return error_set(error, "out of memory for a trace");
-    *rows = more;
-    *room = wanted;
-    return true;
 }
 
 /* A run ends where the next begins; what is between is a gap. seen_us: of the row before, -1: none. */
 static bool check_order(struct reading *r, int64_t at_us, int64_t seen_us, int64_t end_us)
 {
-    const struct csv_field *field = &r->csv.fields[r->time];
+    const struct csv_field *field = &r->rows.csv.fields[r->time];
     if (seen_us < 0) return true;
     if (at_us < seen_us) return wrong(r, "times do not go back", field);
     if (r->length != UINT32_MAX && at_us < end_us) return wrong(r, "runs do not overlap", field);
     int64_t gap_us = at_us - (r->length != UINT32_MAX ? end_us : seen_us);
-    if (r->q->gap_max_us > 0 && gap_us > r->q->gap_max_us)
-        return error_set(r->error,
+    if (r->rows.q->gap_max_us > 0 && gap_us > r->rows.q->gap_max_us)
+        return error_set(r->rows.error,
                          "%s:%u: nothing is known of the %" PRId64 " s before it; raise gap_max",
-                         r->q->file, r->csv.line, gap_us / 1000000);
+                         r->rows.q->file, r->rows.csv.line, gap_us / 1000000);
     return true;
 }
 
@@ -131,7 +93,7 @@ static bool add_step(struct reading *r, struct series *s, uint32_t *room, struct
     }
     if (s->count > 0 && s->steps[s->count - 1].value == step.value) return true; /* said again */
     void *steps = s->steps;
-    bool good = grow(&steps, s->count, room, sizeof step, r->error);
+    bool good = rows_grow(&steps, s->count, room, sizeof step, r->rows.error);
     s->steps = steps;
     if (good) s->steps[s->count++] = step;
     return good;
@@ -147,11 +109,11 @@ static bool read_steps(struct reading *r, struct series *s)
         int64_t runs = 0;
         if (!read_time(r, &step.at_us) || !read_value(r, &step.value)) return false;
         if (r->length != UINT32_MAX &&
-            (!csv_integer(&r->csv.fields[r->length], &runs) || runs <= 0 || runs > NODES_MAX))
-            return wrong(r, "a run has a length above 0", &r->csv.fields[r->length]);
+            (!csv_integer(&r->rows.csv.fields[r->length], &runs) || runs <= 0 || runs > ROWS_NODES_MAX))
+            return wrong(r, "a run has a length above 0", &r->rows.csv.fields[r->length]);
         if (!check_order(r, step.at_us, seen_us, end_us)) return false;
         seen_us = step.at_us;
-        end_us = step.at_us + runs * r->q->step_us;
+        end_us = step.at_us + runs * r->rows.q->step_us;
         if (!add_step(r, s, &room, step)) return false;
     }
     return good;
@@ -171,7 +133,7 @@ static void cut(struct series *s, int64_t from_us)
 bool series_read(const struct series_query *query, const char *text, size_t bytes,
                  struct series *ret_series, struct error *ret_error)
 {
-    struct reading r = {.q = query, .error = ret_error};
+    struct reading r = {.rows = {.q = query, .error = ret_error}};
     *ret_series = (struct series){0};
     bool good = begin(&r, text, bytes) && read_steps(&r, ret_series);
     if (good && ret_series->count == 0) {
@@ -190,62 +152,8 @@ bool series_read(const struct series_query *query, const char *text, size_t byte
     return false;
 }
 
-static bool read_arrival(struct reading *r, struct arrival *ret)
-{
-    int64_t devices = 1;
-    ret->line = r->csv.line;
-    if (!read_time(r, &ret->at_us)) return false;
-    const struct csv_field *field = &r->csv.fields[r->duration];
-    if (!csv_micros(field, &ret->run_us) || ret->run_us < 0 || ret->run_us > TIME_MAX_US)
-        return wrong(r, "a run time is seconds, 0 or more", field);
-    if (r->devices == UINT32_MAX) return true;
-    field = &r->csv.fields[r->devices];
-    if (!csv_integer(field, &devices) || devices < 0 || devices > NODES_MAX)
-        return wrong(r, "devices are a number from 0", field);
-    ret->devices = (uint32_t)devices;
-    return true;
-}
-
-static bool read_rows(struct reading *r, struct arrivals *a)
-{
-    uint32_t room = 0;
-    int64_t before_us = -1;
-    bool good;
-    while (next(r, &good)) {
-        struct arrival row = {.devices = 1};
-        if (!read_arrival(r, &row)) return false;
-        if (row.at_us < before_us) return wrong(r, "times do not go back", &r->csv.fields[r->time]);
-        before_us = row.at_us;
-        if (row.at_us < r->q->from_us || row.devices == 0 || row.run_us == 0) continue;
-        if (r->q->until_us > 0 && row.at_us >= r->q->until_us) continue;
-        row.at_us -= r->q->from_us;
-        void *rows = a->rows;
-        bool fits = grow(&rows, a->count, &room, sizeof row, r->error);
-        a->rows = rows;
-        if (!fits) return false;
-        a->rows[a->count++] = row;
-    }
-    return good;
-}
-
-bool arrivals_read(const struct series_query *query, const char *text, size_t bytes,
-                   struct arrivals *ret_arrivals, struct error *ret_error)
-{
-    struct reading r = {.q = query, .error = ret_error};
-    *ret_arrivals = (struct arrivals){0};
-    if (begin(&r, text, bytes) && read_rows(&r, ret_arrivals)) return true;
-    arrivals_free(ret_arrivals);
-    return false;
-}
-
 void series_free(struct series *series)
 {
     mem_free(series->steps);
     *series = (struct series){0};
-}
-
-void arrivals_free(struct arrivals *arrivals)
-{
-    mem_free(arrivals->rows);
-    *arrivals = (struct arrivals){0};
 }

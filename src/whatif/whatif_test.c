@@ -370,6 +370,131 @@ static void bad_traces_are_refused_with_their_line(void **state)
     refuse_series(&runs, "start,n,up\n0,5,-1\n", "r.csv:2: nodes to be had are a number from 0");
 }
 
+static const struct series_words words = {
+    .count = 3, .words = {"V100M16", "T4", "A10"}, .models = {7, 3, 4}};
+
+/* Lists of jobs as clusters wrote them: sorted, and each row that is not kept is counted. */
+static void lists_of_jobs_are_taken_as_they_are(void **state)
+{
+    (void)state;
+    static const char text[] = "t,from,to,gpus,milli,model\n"
+                               "90,100,160,2,1000,V100M16|T4\n"
+                               "10,10,70,1,250,\n"            /* out of order, a share */
+                               "20,20,80,1,1000,G2|T4\n"      /* G2 is not known, T4 will do */
+                               "30,30,90,1,1000,G2\n"         /* unknown */
+                               "-5,0,9,1,1000,\n"             /* negative */
+                               "31,31,31,1,1000,\n"           /* takes no time */
+                               "32,40,39,1,1000,\n"           /* ends before it begins */
+                               "33,33,50,0,0,\n"              /* no devices */
+                               "34,34,50,64,1000,\n"          /* wide */
+                               "500,500,501,1,1000,\n"        /* after until */
+                               "soon\033[2J,1,2,1,1000,\n"    /* malformed, and steers no terminal */
+                               "35,,50,1,1000,\n"             /* never scheduled */
+                               "36,36\n";                     /* cut short */
+    const struct series_query q = {.file = "j.csv",
+                                   .time = "t",
+                                   .begin = "from",
+                                   .end = "to",
+                                   .devices = "gpus",
+                                   .share = "milli",
+                                   .model = "model",
+                                   .words = &words,
+                                   .devices_max = 32,
+                                   .until_us = 400000000};
+    struct arrivals a;
+    struct series_tally t;
+    struct error error = {""};
+    assert_true(arrivals_read(&q, text, strlen(text), &a, &t, &error));
+    assert_int_equal(a.count, 3);
+    assert_int_equal(a.rows[0].at_us, 10000000);
+    assert_int_equal(a.rows[1].model_mask, 1U << 3);
+    assert_int_equal(a.rows[2].model_mask, 1U << 7 | 1U << 3);
+    assert_int_equal(a.rows[2].run_us, 60000000);
+    assert_int_equal(t.rows, 13);
+    assert_int_equal(t.kept, 3);
+    assert_int_equal(t.unsorted, 2); /* both after the 90 */
+    assert_int_equal(t.shares, 1);
+    assert_int_equal(t.unknown_model, 1);
+    assert_int_equal(t.negative, 1);
+    assert_int_equal(t.without_time, 2);
+    assert_int_equal(t.without_devices, 1);
+    assert_int_equal(t.wide, 1);
+    assert_int_equal(t.outside, 1);
+    assert_int_equal(t.malformed, 3);
+    assert_string_equal(t.first, "line 12, a time is a date, a date and a time, or seconds, not "
+                                 "\"soon?[2J\"");
+    arrivals_free(&a);
+}
+
+static void lists_of_nodes_are_kinds_with_counts(void **state)
+{
+    (void)state;
+    static const char text[] = "sn,gpu,model,n\na,4,T4,1\nb,4,T4,2\nc,8,T4,1\nd,8,G2,1\ne,0,,1\n"
+                               "f,2,,1\ng,2,A10,0\nh,2,A10,5\n";
+    const struct series_query q = {
+        .file = "n.csv", .devices = "gpu", .model = "model", .nodes = "n", .words = &words};
+    struct shapes s;
+    struct series_tally t;
+    struct error error = {""};
+    assert_true(shapes_read(&q, text, strlen(text), &s, &t, &error));
+    assert_int_equal(s.count, 3);
+    assert_memory_equal(&s.rows[0], (&(struct shape_row){3, 4, 3}), sizeof s.rows[0]);
+    assert_memory_equal(&s.rows[1], (&(struct shape_row){3, 8, 1}), sizeof s.rows[0]);
+    assert_memory_equal(&s.rows[2], (&(struct shape_row){4, 2, 5}), sizeof s.rows[0]);
+    assert_int_equal(t.unknown_model, 1);
+    assert_int_equal(t.without_devices, 1);
+    assert_int_equal(t.malformed, 2); /* no model; no nodes */
+    assert_int_equal(t.rows, 8);
+}
+
+static void write_text(const char *folder, const char *name, const char *text)
+{
+    char path[96];
+    struct error error;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_true(io_write_file(path, text, strlen(text), 0600, &error));
+}
+
+/* Jobs and nodes of a scenario from files: they run, and what was left out is told. */
+static void a_scenario_takes_jobs_and_nodes_from_lists(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/whatif_test.XXXXXX", path[64];
+    static const char text[] =
+        "name: t\noffers:\n  - {name: lab, kind: owned, place: a/b/c, price: 1, nodes: {csv: n.csv, as: "
+        "{G2: A100-40GB}}}\n"
+        "jobs:\n  - {name: j, work: 1, restart: 0s, trace: {csv: j.csv}}\n";
+    struct error error = {""};
+    struct scene *scene = scene_new();
+    struct scene_case c;
+    struct outcome o;
+    assert_non_null(mkdtemp(folder));
+    write_text(folder, "n.csv", "gpu,model\n4,G2\n4,G2\n2,G3\n");
+    write_text(folder, "j.csv", "submit_s,num_gpus,duration_s\n60,4,3600\n0,8,7200\n5,0,1\n");
+    if (!scene_read(scene, "t.yaml", folder, text, strlen(text), NULL, 0, &error))
+        fail_msg("%s", error.text);
+    assert_string_equal(scene->offers[0].name, "lab-A100-40GB-x4");
+    assert_int_equal(scene->offers[0].stock, 2);
+    assert_int_equal(scene->offers[0].price.usd_micros, 4000000);
+    assert_string_equal(scene->told[0],
+                        "offers.lab: n.csv: 3 rows, 2 nodes; left out: 1 of a model that is not known");
+    assert_string_equal(scene->told[1], "jobs.j: j.csv: 3 rows, 2 jobs (1 out of order, sorted); left "
+                                        "out: 1 without devices");
+    assert_true(scene_case_of_policy(scene, "shoal", &c));
+    assert_true(world_run(scene, &c, 1, NULL, &o));
+    assert_near(o.values[0][MEASURE_UNFINISHED], 0, 0);
+    assert_near(o.values[0][MEASURE_TIME], 3, 0.02); /* all eight for two hours, then four for one */
+    scene_close(scene);
+    (void)snprintf(path, sizeof path, "%s/n.csv", folder);
+    (void)unlink(path);
+    (void)snprintf(path, sizeof path, "%s/j.csv", folder);
+    (void)unlink(path);
+    (void)rmdir(folder);
+    refuse("name: t\noffers:\n  - {name: l, kind: owned, place: a/b/c, price: 1, nodes: {csv: "
+           "$SHOAL_NO_SUCH_VARIABLE/n.csv}}\njobs:\n  - {name: j, work: 1}\n",
+           "the variable SHOAL_NO_SUCH_VARIABLE is not set; export it, or write the folder");
+}
+
 static void a_trace_begins_where_it_is_cut(void **state)
 {
     (void)state;
@@ -481,6 +606,9 @@ int main(void)
         cmocka_unit_test(a_world_without_memory_says_so),
         cmocka_unit_test(bad_scenarios_are_refused_with_a_reason),
         cmocka_unit_test(bad_traces_are_refused_with_their_line),
+        cmocka_unit_test(lists_of_jobs_are_taken_as_they_are),
+        cmocka_unit_test(lists_of_nodes_are_kinds_with_counts),
+        cmocka_unit_test(a_scenario_takes_jobs_and_nodes_from_lists),
         cmocka_unit_test(a_trace_begins_where_it_is_cut),
         cmocka_unit_test(a_setting_changes_one_number),
         cmocka_unit_test(a_report_is_one_whole_page),

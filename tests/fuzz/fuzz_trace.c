@@ -1,5 +1,6 @@
 /* CSV traces of the what-if machine: refused with FILE:LINE, or in order, without holes and above 0. The
- * first byte says what is read: a price, nodes in runs, or arrivals. */
+ * first byte says what is read: a price, nodes in runs, arrivals (two ways), or nodes. Lists of jobs and nodes
+ * count every row. */
 #include "core/assert.h"
 #include "whatif/series.h"
 #include <string.h>
@@ -27,11 +28,24 @@ static void read_series(const struct series_query *q, const char *text, size_t b
     series_free(&series);
 }
 
+static const struct series_words words = {.count = 2, .words = {"T4", "A10"}, .models = {3, 4}};
+
+/* Each row is kept or counted once. */
+static void check_tally(const struct series_tally *t)
+{
+    ASSERT(t->rows == t->kept + t->outside + t->without_devices + t->without_time + t->negative +
+                          t->unknown_model + t->wide + t->malformed);
+    ASSERT((t->malformed > 0) == (t->first[0] != '\0'));
+}
+
 static void read_arrivals(const struct series_query *q, const char *text, size_t bytes)
 {
     struct arrivals arrivals;
+    struct series_tally tally;
     struct error error = {""};
-    if (!arrivals_read(q, text, bytes, &arrivals, &error))
+    if (arrivals_read(q, text, bytes, &arrivals, &tally, &error))
+        check_tally(&tally);
+    else
         ASSERT(strncmp(error.text, "f.csv", 5) == 0);
     for (uint32_t i = 0; i < arrivals.count; i++) {
         ASSERT(arrivals.rows[i].devices > 0 && arrivals.rows[i].run_us > 0);
@@ -40,12 +54,27 @@ static void read_arrivals(const struct series_query *q, const char *text, size_t
     arrivals_free(&arrivals);
 }
 
+static void read_shapes(const char *text, size_t bytes)
+{
+    const struct series_query q = {
+        .file = "f.csv", .devices = "gpus", .model = "model", .nodes = "n", .words = &words};
+    struct shapes shapes;
+    struct series_tally tally;
+    struct error error = {""};
+    if (shapes_read(&q, text, bytes, &shapes, &tally, &error))
+        check_tally(&tally);
+    else
+        ASSERT(strncmp(error.text, "f.csv", 5) == 0);
+    for (uint32_t i = 0; i < shapes.count; i++)
+        ASSERT(shapes.rows[i].devices > 0 && shapes.rows[i].count > 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
     const char *text = (const char *)data + 1;
     struct series_query q = {.file = "f.csv", .step_us = 1, .scale_ppm = 1000000};
-    if (data[0] % 3 == 0) {
+    if (data[0] % 5 == 0) {
         q = (struct series_query){.file = "f.csv",
                                   .picks = {{.column = "zone", .word = "a"}},
                                   .pick_count = 1,
@@ -56,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   .scale_ppm = 500000,
                                   .is_price = true};
         read_series(&q, text, size - 1);
-    } else if (data[0] % 3 == 1) {
+    } else if (data[0] % 5 == 1) {
         q = (struct series_query){.file = "f.csv",
                                   .time = "start",
                                   .value = "up",
@@ -66,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   .gap_max_us = 1,
                                   .scale_ppm = 1000000};
         read_series(&q, text, size - 1);
-    } else {
+    } else if (data[0] % 5 == 2) {
         q = (struct series_query){.file = "f.csv",
                                   .time = "t",
                                   .devices = "gpus",
@@ -74,6 +103,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   .step_us = 1,
                                   .until_us = INT64_C(604800000000)};
         read_arrivals(&q, text, size - 1);
+    } else if (data[0] % 5 == 3) {
+        q = (struct series_query){.file = "f.csv",
+                                  .time = "t",
+                                  .begin = "from",
+                                  .end = "to",
+                                  .share = "milli",
+                                  .model = "model",
+                                  .words = &words,
+                                  .devices_max = 8};
+        read_arrivals(&q, text, size - 1);
+    } else {
+        read_shapes(text, size - 1);
     }
     return 0;
 }

@@ -86,11 +86,8 @@ static const struct cli_verb verbs[] = {
      "Lists the offers of all providers: price, share of the on-demand price, stock, what the pool\n"
      "has seen of how long such nodes stay up (lost of those held; share still up after an hour; when\n"
      "half are gone) and how the price moved of late; spot against on-demand by model; the nodes\n"
-     "lost last. With import: reads a history of prices (the JSON of `aws ec2\n"
-     "describe-spot-price-history`, of Azure retail prices or of Google's SKUs, or CSV), prints a\n"
-     "line for each zone and type, and tells each row it cannot read. With record: adds every change\n"
-     "of the server's market to a file of prices, or to a file a day in a folder, until Ctrl-C; goes\n"
-     "on where the record ends. import reads it.",
+     "lost last. `shoal market import --help`: histories of prices that others tell; `shoal market\n"
+     "record --help`: to keep what the server sees.",
      "  shoal market\n  shoal market --model H100 --hours 6\n  shoal market import prices.json --out prices.csv\n"
      "  shoal market record --out prices/\n", verb_market},
     {"cost", "what was spent, by whom", NULL, 0, 0,

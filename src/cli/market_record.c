@@ -1,9 +1,13 @@
 #include "cli/market_record.h"
+#include "base/clock.h"
+#include "base/number.h"
 #include "cli/market_log.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define TELL_AGAIN_US INT64_C(60000000)
 
 enum { EVENTS_AT_ONCE = 5000, SECONDS_MAX = 86400 };
 
@@ -121,12 +125,12 @@ static bool take(struct recorder *r, struct error *ret_error)
     return ok;
 }
 
-static bool read_seconds(const char *text, double *ret_seconds)
+static bool read_seconds(const char *flag, const char *text, double low, double *ret_seconds)
 {
-    char *end;
-    *ret_seconds = text == NULL ? 10 : strtod(text, &end);
-    return text == NULL ||
-           (end != text && *end == '\0' && *ret_seconds >= 0.1 && *ret_seconds <= SECONDS_MAX);
+    if (text == NULL || number_read_real(text, low, SECONDS_MAX, ret_seconds)) return true;
+    fprintf(stderr, "shoal market record: %s takes %g to %d seconds, not \"%s\"\n", flag, low,
+            SECONDS_MAX, text);
+    return false;
 }
 
 static void wait_seconds(double seconds)
@@ -145,16 +149,33 @@ static bool take_all(struct recorder *r, struct error *ret_error)
     return true;
 }
 
-/* A server that is away is waited for; a record that cannot be written ends it. */
-static bool follow(struct recorder *r, double seconds, struct error *ret_error)
+/* A server that is away is waited for, told once a minute, and given up after `wait_us`; a record that
+ * cannot be written ends it. */
+static bool follow(struct recorder *r, double seconds, int64_t wait_us, struct error *ret_error)
 {
-    bool was_told = false;
-    for (;;) {
+    int64_t seen_us = clock_monotonic_us(), told_us = 0;
+    for (;; wait_seconds(seconds)) {
         bool ok = take_all(r, ret_error);
+        int64_t now_us = clock_monotonic_us(), away_us = now_us - seen_us;
         if (!ok && r->is_stuck) return false;
-        if (!ok && !was_told) fprintf(stderr, "shoal: %s; waiting for it\n", ret_error->text);
-        was_told = !ok;
-        wait_seconds(seconds);
+        if (ok && told_us != 0) fprintf(stderr, "shoal market record: the server is back\n");
+        if (ok) {
+            seen_us = now_us;
+            told_us = 0;
+            continue;
+        }
+        if (away_us >= wait_us) {
+            char why[sizeof ret_error->text];
+            memcpy(why, ret_error->text, sizeof why);
+            return error_set(ret_error,
+                             "%s; gave up after %.0f s (--wait). What was recorded is kept, and the "
+                             "same command goes on from there",
+                             why, (double)away_us / 1e6);
+        }
+        if (told_us != 0 && now_us - told_us < TELL_AGAIN_US) continue;
+        fprintf(stderr, "shoal market record: %s; waiting for it, %.0f s of %.0f s\n",
+                ret_error->text, (double)away_us / 1e6, (double)wait_us / 1e6);
+        told_us = now_us;
     }
 }
 
@@ -173,15 +194,13 @@ int market_record(const struct cli_args *args, const struct market_record *wante
 {
     struct error error;
     struct recorder r = {.args = args};
-    double seconds;
-    if (!read_seconds(wanted->every, &seconds)) {
-        fprintf(stderr, "shoal market record: --every takes 0.1 to %d seconds, not \"%s\"\n",
-                SECONDS_MAX, wanted->every);
+    double seconds = 10, wait_s = 600;
+    if (!read_seconds("--every", wanted->every, 0.1, &seconds) ||
+        !read_seconds("--wait", wanted->wait, 0, &wait_s))
         return CLI_USAGE;
-    }
     if (!market_log_open(&r.log, wanted->out, &error)) return cli_fail(&error);
     take_place(&r);
-    bool ok = wanted->once ? take_all(&r, &error) : follow(&r, seconds, &error);
+    bool ok = wanted->once ? take_all(&r, &error) : follow(&r, seconds, (int64_t)(wait_s * 1e6), &error);
     if (ok) tell(&r, args->json);
     market_log_close(&r.log);
     return ok ? CLI_DONE : cli_fail(&error);

@@ -8,6 +8,7 @@
 struct market_record {
     const char *out;
     const char *every; /* seconds between looks; NULL: 10 */
+    const char *wait;  /* seconds until a server that is away is given up; NULL: 600 */
     bool once;         /* take what there is, and end */
 };
 

@@ -69,13 +69,7 @@ static void add_query(struct text *path, const char *key, const char *value)
 
 struct market_words {
     const char *model, *zone, *region, *hours;
-    struct market_record record; /* its `out` is import's too */
 };
-
-static bool is_verb(const struct cli_args *args, const char *verb, uint32_t words)
-{
-    return args->word_count == words && strcmp(args->words[0], verb) == 0;
-}
 
 static int show_market(const struct cli_args *args, const struct market_words *words)
 {
@@ -94,6 +88,59 @@ static int show_market(const struct cli_args *args, const struct market_words *w
     return code;
 }
 
+static int verb_import(const struct cli_verb *verb, int argc, char **argv)
+{
+    const char *out = NULL;
+    const struct cli_flag flags[] = {
+        {"--out", "FILE", "write what was read as CSV, by zone, type and time", NULL, &out}};
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, flags, sizeof flags / sizeof flags[0], &args);
+    return code != CLI_GO_ON ? code : market_import(args.words[0], out, args.json);
+}
+
+static int verb_record(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct market_record record = {0};
+    const struct cli_flag flags[] = {
+        {"--out", "PATH", "the file, or the folder with a file a day, to add to", NULL,
+         &record.out},
+        {"--every", "SECONDS", "how often to look (default 10)", NULL, &record.every},
+        {"--wait", "SECONDS", "how long a server that is away is waited for (default 600)", NULL,
+         &record.wait},
+        {"--once", NULL, "take what there is and end", &record.once, NULL}};
+    struct cli_args args;
+    int code = cli_read(verb, argc, argv, flags, sizeof flags / sizeof flags[0], &args);
+    if (code != CLI_GO_ON) return code;
+    if (record.out != NULL) return market_record(&args, &record);
+    fprintf(stderr, "shoal market record: where to? shoal market record --out FILE|DIR\n");
+    return CLI_USAGE;
+}
+
+static const struct cli_verb parts[] = {
+    {"market import", "read a history of prices", "FILE", 1, 1,
+     "Reads a history of prices: the JSON of `aws ec2 describe-spot-price-history`, of Azure retail\n"
+     "prices or of Google's SKUs, or CSV. Prints a line for each zone and type, and tells each row it\n"
+     "cannot read, with its number and why.",
+     "  shoal market import prices.json --out prices.csv\n", verb_import},
+    {"market record", "keep the history of the server's market", NULL, 0, 0,
+     "Adds every change of what the running server's providers sell to a file of prices, or to a file\n"
+     "a day in a folder, until Ctrl-C. Goes on where the record ends; a server that is away is waited\n"
+     "for, and given up after --wait. `shoal market import` reads it.",
+     "  shoal market record --out prices/\n  shoal market record --out prices/ --once\n", verb_record}};
+
+/* Where `import` or `record` stands: not after a flag, whose value it would be. 0: nowhere. */
+static int part_at(int argc, char **argv, const struct cli_verb **ret_part)
+{
+    for (int i = 1; i < argc; i++)
+        for (uint32_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
+            bool value = argv[i - 1][0] == '-' && strcmp(argv[i - 1], "--json") != 0;
+            if (value || strcmp(argv[i], parts[p].name + strlen("market ")) != 0) continue;
+            *ret_part = &parts[p];
+            return i;
+        }
+    return 0;
+}
+
 int verb_market(const struct cli_verb *verb, int argc, char **argv)
 {
     struct market_words w = {0};
@@ -101,25 +148,20 @@ int verb_market(const struct cli_verb *verb, int argc, char **argv)
         {"--model", "MODEL", "only offers of this device model", NULL, &w.model},
         {"--zone", "ZONE", "only offers of this zone", NULL, &w.zone},
         {"--region", "REGION", "only offers of this region", NULL, &w.region},
-        {"--hours", "N", "how far back prices are shown (default 24)", NULL, &w.hours},
-        {"--out", "PATH", "import: write what was read as CSV; record: the file or folder to add to",
-         NULL, &w.record.out},
-        {"--every", "SECONDS", "record: how often to look (default 10)", NULL, &w.record.every},
-        {"--once", NULL, "record: take what there is and end", &w.record.once, NULL}};
+        {"--hours", "N", "how far back prices are shown (default 24)", NULL, &w.hours}};
+    const struct cli_verb *part = NULL;
+    int at = part_at(argc, argv, &part);
+    if (at > 0) { /* the rest is the part's */
+        memmove(&argv[at], &argv[at + 1], (size_t)(argc - at) * sizeof argv[0]);
+        return part->run(part, argc - 1, argv);
+    }
     struct cli_args args;
     int code = cli_read(verb, argc, argv, flags, sizeof flags / sizeof flags[0], &args);
     if (code != CLI_GO_ON) return code;
-    bool filters = w.model != NULL || w.zone != NULL || w.region != NULL || w.hours != NULL;
-    bool records = w.record.every != NULL || w.record.once;
-    if (args.word_count == 0 && w.record.out == NULL && !records) return show_market(&args, &w);
-    if (is_verb(&args, "import", 2) && !filters && !records)
-        return market_import(args.words[1], w.record.out, args.json);
-    if (is_verb(&args, "record", 1) && !filters && w.record.out != NULL)
-        return market_record(&args, &w.record);
-    fprintf(stderr,
-            "shoal market: usage: shoal market [--model M] [--zone Z] [--region R] [--hours N], "
-            "shoal market import FILE [--out FILE], or shoal market record --out FILE|DIR "
-            "[--every SECONDS] [--once]\n");
+    if (args.word_count == 0) return show_market(&args, &w);
+    fprintf(stderr, "shoal market: no \"%s\"; there are shoal market, shoal market import FILE and "
+                    "shoal market record --out FILE|DIR\n",
+            args.words[0]);
     return CLI_USAGE;
 }
 

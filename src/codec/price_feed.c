@@ -60,6 +60,12 @@ static struct feed_point *point_new(struct price_feed *feed)
     return point;
 }
 
+static bool has_controls(const char *text)
+{
+    while (*text != '\0' && !iscntrl((unsigned char)*text)) text++;
+    return *text != '\0';
+}
+
 static bool is_name(struct price_feed *feed, const struct feed_row *row, const char *what,
                     const char *text)
 {
@@ -67,6 +73,8 @@ static bool is_name(struct price_feed *feed, const struct feed_row *row, const c
         feed_fault(feed, row->number, "no %s", what);
     else if (strlen(text) >= FEED_NAME_BYTES)
         feed_fault(feed, row->number, "%s is longer than %d bytes", what, FEED_NAME_BYTES - 1);
+    else if (has_controls(text)) /* it would steer the terminal that shows it */
+        feed_fault(feed, row->number, "%s has control bytes: \"%s\"", what, text);
     else
         return true;
     return false;

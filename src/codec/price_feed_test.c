@@ -180,6 +180,18 @@ static void csv(void **state)
     price_feed_close(&feed);
 }
 
+/* A name that would steer a terminal is no name. */
+static void names_with_control_bytes_are_malformed(void **state)
+{
+    (void)state;
+    assert_true(read_text("time,zone,type,price\n2020-01-01,z\033[2J,i,1\n2020-01-01,z,i\x7f,1\n"
+                          "2020-01-01,z,i,1\n"));
+    assert_counts(1, 0, 0, 2);
+    assert_fault(0, 2, "zone has control bytes: \"z?[2J\"");
+    assert_fault(1, 3, "type has control bytes: \"i?\"");
+    price_feed_close(&feed);
+}
+
 static void csv_kinds(void **state)
 {
     (void)state;
@@ -254,6 +266,7 @@ int main(void)
         cmocka_unit_test(azure),
         cmocka_unit_test(gcp),
         cmocka_unit_test(csv_kinds),
+        cmocka_unit_test(names_with_control_bytes_are_malformed),
         cmocka_unit_test(csv),
         cmocka_unit_test(what_is_no_feed_is_said),
         cmocka_unit_test(many_faults_are_counted_and_some_kept),

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "codec/job_spec.h"
 #include "codec/json.h"
 #include "codec/names.h"
@@ -34,10 +35,7 @@ struct advice {
 static bool read_number(const char *flag, const char *text, double low, double high, double *ret,
                         struct error *ret_error)
 {
-    char *end;
-    if (text == NULL) return true;
-    *ret = strtod(text, &end);
-    return (end != text && *end == '\0' && *ret >= low && *ret <= high) ||
+    return text == NULL || number_read_real(text, low, high, ret) ||
            error_set(ret_error, "%s takes %g to %g, not \"%s\"", flag, low, high, text);
 }
 
@@ -122,13 +120,11 @@ static bool read_type(const struct catalog *catalog, const char *type, uint32_t 
 {
     char name[FEED_NAME_BYTES];
     (void)snprintf(name, sizeof name, "%s", type); /* fits: of the same size */
-    char *times = strstr(name, " x"), *end = NULL;
-    *ret_devices = 1;
-    if (times != NULL) {
-        *ret_devices = (uint32_t)strtoul(times + 2, &end, 10);
-        if (*end != '\0' || *ret_devices == 0 || *ret_devices > 1024) return false;
-        *times = '\0';
-    }
+    char *times = strstr(name, " x");
+    uint64_t devices = 1;
+    if (times != NULL && !number_read(times + 2, 1, 1024, &devices)) return false;
+    if (times != NULL) *times = '\0';
+    *ret_devices = (uint32_t)devices;
     return catalog_find_model(catalog, name, ret_model);
 }
 

@@ -1,5 +1,5 @@
 #include "server/options.h"
-#include <stdlib.h>
+#include "base/number.h"
 #include <string.h>
 
 const char server_usage[] =
@@ -13,15 +13,6 @@ const char server_usage[] =
     "  --journal-max-bytes N  refuse new work instead of growing journal.db beyond N bytes\n"
     "\n"
     "example: shoal server --config examples/quickstart/shoal.yaml --data /var/lib/shoal\n";
-
-static bool read_bytes(const char *text, int64_t *ret_bytes)
-{
-    char *end = NULL;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || value < 65536) return false;
-    *ret_bytes = value;
-    return true;
-}
 
 /* One option with a value, "--name value" or "--name=value"; NULL: not this one. */
 static const char *value_of(const char *name, int argc, char **argv, int *at)
@@ -52,6 +43,7 @@ bool server_options_read(int argc, char **argv, struct server_options *ret_optio
     struct server_options options = {0};
     for (int i = 1; i < argc; i++) {
         const char *value, *given = argv[i];
+        uint64_t bytes;
         if ((value = value_of("--config", argc, argv, &i)) != NULL) {
             options.config_file = value;
         } else if ((value = value_of("--data", argc, argv, &i)) != NULL) {
@@ -59,11 +51,12 @@ bool server_options_read(int argc, char **argv, struct server_options *ret_optio
         } else if ((value = value_of("--listen", argc, argv, &i)) != NULL) {
             options.listen = value;
         } else if ((value = value_of("--journal-max-bytes", argc, argv, &i)) != NULL) {
-            if (!read_bytes(value, &options.journal_bytes_max))
+            if (!number_read(value, 65536, INT64_MAX, &bytes))
                 return error_set(ret_error,
                                  "--journal-max-bytes %s: expected a number of bytes, "
                                  "at least 65536",
                                  value);
+            options.journal_bytes_max = (int64_t)bytes;
         } else if (!read_flag(given, &options)) {
             return error_set(ret_error, "server: \"%s\" is not an option, or its value is missing",
                              given);

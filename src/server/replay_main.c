@@ -1,4 +1,5 @@
 /* shoal replay: the journal of a data folder once more, beside what was recorded. */
+#include "base/number.h"
 #include "base/mem.h"
 #include "codec/json.h"
 #include "codec/names.h"
@@ -6,7 +7,6 @@
 #include "server/replay.h"
 #include "server/rerun_main.h"
 #include "server/server.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static const char usage[] =
     "  --from T, --to T   an event's number or a time in UTC (2026-11-30T17:00); a replay steps what\n"
     "                     lies before, and does not compare it\n"
     "  --policy P         as_recorded, on_demand (jobs do without spot), spot (without on-demand), own\n"
-    "                     (without both); table, greedy, uniform-progress (buying for deadlines)\n"
+    "                     (without both); table, greedy, uniform-progress, on-demand (buying for deadlines)\n"
     "  --price F          all prices times F; spot=F or on_demand=F; or a file of prices, as shoal\n"
     "                     market record writes it\n"
     "  --pool FILE        pools, classes, tenants and timing of this shoal.yaml\n"
@@ -49,23 +49,15 @@ struct wanted {
     bool json, help;
 };
 
-static bool read_number(const char *text, uint64_t *ret_number)
-{
-    char *end;
-    errno = 0;
-    *ret_number = strtoull(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *ret_number > 0;
-}
-
 /* An event, or a time. */
 static bool read_moment(const char *text, uint64_t *ret_seq, int64_t *ret_us)
 {
-    return read_number(text, ret_seq) || (strchr(text, '-') != NULL && utc_parse(text, ret_us));
+    return number_read(text, 1, UINT64_MAX, ret_seq) || (strchr(text, '-') != NULL && utc_parse(text, ret_us));
 }
 
 static bool read_seeds(const char *text, uint64_t *ret_seeds)
 {
-    return read_number(text, ret_seeds) && *ret_seeds <= RERUN_SEEDS_MAX;
+    return number_read(text, 1, RERUN_SEEDS_MAX, ret_seeds);
 }
 
 /* A flag with a value. false: there is no such flag, or its value is none. */

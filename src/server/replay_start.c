@@ -60,15 +60,28 @@ static bool check_kept(journal *j, uint64_t last_seq, const struct replay_start 
                      (unsigned long long)first);
 }
 
+/* What its configuration is instead of this program's. */
+static bool refuse_config(journal *j, struct error *ret_error)
+{
+    uint64_t bytes = 0;
+    if (!replay_number(j, "SELECT length(value) FROM meta WHERE key = 'pool_config'", &bytes,
+                       ret_error))
+        return false;
+    if (bytes == 0)
+        return error_set(ret_error, "the journal has no configuration yet: no server has begun it");
+    return error_set(ret_error,
+                     "the journal is of another version of the core: its configuration has %llu "
+                     "bytes, this program's has %zu; use the program that wrote it",
+                     (unsigned long long)bytes, sizeof(struct pool_config));
+}
+
 bool replay_start(journal *j, uint64_t last_seq, struct replay_start *ret_start,
                   struct error *ret_error)
 {
     struct search search = {.start = ret_start, .last_seq = last_seq};
     *ret_start = (struct replay_start){0};
     if (!journal_meta_get(j, "pool_config", &ret_start->config, sizeof ret_start->config))
-        return error_set(
-            ret_error, "the journal has no configuration of this program's core: it is new, or of "
-                       "another version; use the program that wrote it");
+        return refuse_config(j, ret_error);
     size_t bytes = pool_size(&ret_start->config.limits);
     ret_start->memory = mem_zalloc(1, bytes);
     if (ret_start->memory == NULL)

@@ -185,6 +185,74 @@ static void what_was_changed_is_found(void **state)
     assert_int_equal(f->result.kept, 3);
 }
 
+/* An offer of the same model that costs more. */
+static void offer_another(struct test_journal *t)
+{
+    struct pool_event event = {.kind = POOL_EVENT_OFFER_CHANGED};
+    event.u.offer_changed.offer_id = 2;
+    event.u.offer_changed.usd_micros_per_hour = 1500000;
+    event.u.offer_changed.on_demand_usd_micros_per_hour = 1500000;
+    event.u.offer_changed.provider = event.u.offer_changed.region = event.u.offer_changed.zone = 2;
+    event.u.offer_changed.capacity = CAPACITY_ON_DEMAND;
+    event.u.offer_changed.device_count = 1;
+    event.u.offer_changed.stock_count = 4;
+    test_happen(t, event);
+}
+
+static void rank(struct test_journal *t, uint32_t state, uint64_t offer_id, uint32_t factor_ppm)
+{
+    test_happen(t, (struct pool_event){.kind = POOL_EVENT_OFFERS_RANKED,
+                                       .u.offers_ranked = {.count = offer_id != 0,
+                                                           .state = state,
+                                                           .ranks = {{offer_id, factor_ppm, 0}}}});
+}
+
+/* What a site's ranking said is in the journal, so a replay needs neither program nor expression: the
+ * same offers are bought, and that the program was late is said again. */
+static void the_ranking_of_a_site_is_replayed(void **state)
+{
+    struct fixture *f = *state;
+    test_define(&f->t);
+    offer_another(&f->t);
+    rank(&f->t, RANKING_OWN, 2, 100000);
+    test_submit(&f->t, 1);
+    test_ticks(&f->t, 1);
+    rank(&f->t, RANKING_LATE, 0, 0);
+    test_submit(&f->t, 2);
+    test_ticks(&f->t, 3);
+    test_commit(&f->t);
+    char said[96];
+    sql(f, "UPDATE decisions SET a = a WHERE offer = 2"); /* the dear one, by the site's word */
+    sql(f, "UPDATE decisions SET a = a WHERE offer = 1"); /* the cheap one, without it */
+    (void)snprintf(said, sizeof said, "UPDATE decisions SET a = a WHERE reason = %d",
+                   REASON_RANKING_LATE);
+    sql(f, said);
+    replay(f, 0);
+    assert_differences(f, 0, 0);
+    assert_int_equal(f->result.decisions.same, f->result.decisions.said);
+    assert_int_equal(f->result.digest, pool_digest(f->t.live));
+}
+
+/* Of another build nothing is stepped: both numbers are told. */
+static void a_journal_of_another_build_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char text[96];
+    live(&f->t);
+    test_commit(&f->t);
+    sql(f, "UPDATE events SET bytes = cast(substr(bytes, 1, 20) || x'01000000' || substr(bytes, 25)"
+           " AS BLOB) WHERE seq = 2");
+    (void)snprintf(text, sizeof text, "version 1 of the core; this program has version %u",
+                   (unsigned)POOL_CORE_VERSION);
+    assert_refused(f, 0, text);
+    (void)snprintf(text, sizeof text, "its configuration has 3 bytes, this program's has %zu",
+                   sizeof(struct pool_config));
+    sql(f, "UPDATE meta SET value = x'010203' WHERE key = 'pool_config'");
+    assert_refused(f, 0, text);
+    sql(f, "DELETE FROM meta WHERE key = 'pool_config'");
+    assert_refused(f, 0, "has no configuration yet");
+}
+
 static void what_is_no_journal_is_said(void **state)
 {
     struct fixture *f = *state;
@@ -210,6 +278,7 @@ int main(void)
         TEST(it_says_what_it_said),           TEST(it_begins_at_the_oldest_snapshot),
         TEST(what_is_no_longer_kept_is_said), TEST(what_is_not_stored_yet_is_no_difference),
         TEST(what_was_changed_is_found),      TEST(what_is_no_journal_is_said),
+        TEST(the_ranking_of_a_site_is_replayed), TEST(a_journal_of_another_build_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

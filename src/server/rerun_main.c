@@ -1,6 +1,7 @@
 #include "server/rerun_main.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "codec/json.h"
 #include "codec/names.h"
 #include "server/definitions.h"
@@ -13,6 +14,8 @@
 #include <string.h>
 
 enum { PRICES_BYTES_MAX = 1 << 30, CONFIG_BYTES_MAX = 1 << 20, NAME_BYTES = 64, FACTOR_MAX = 1000 };
+
+#define UNDONE_MIN 0.01 /* jobs; less is rounding */
 
 /* As recorded (from the journal), as the model has that, as it would have been. */
 enum { MODELLED, CHANGED, SIDES };
@@ -47,6 +50,8 @@ static const struct {
     {"table", 0, BUYING_TABLE},
     {"greedy", 0, BUYING_GREEDY},
     {"uniform-progress", 0, BUYING_UNIFORM_PROGRESS},
+    {"uniform_progress", 0, BUYING_UNIFORM_PROGRESS}, /* as shoal sim calls it */
+    {"on-demand", 0, BUYING_ON_DEMAND},
 };
 
 static bool read_policy(const char *name, struct rerun_change *change, struct error *ret_error)
@@ -59,8 +64,8 @@ static bool read_policy(const char *name, struct rerun_change *change, struct er
     }
     return error_set(ret_error,
                      "no policy \"%s\"; there are as_recorded, on_demand (no spot), spot (no "
-                     "on-demand), own (neither), and for jobs with a deadline table, greedy and "
-                     "uniform-progress",
+                     "on-demand), own (neither), and for jobs with a deadline table, greedy, "
+                     "uniform-progress and on-demand",
                      name);
 }
 
@@ -68,13 +73,6 @@ static const char *after(const char *text, const char *prefix)
 {
     size_t length = strlen(prefix);
     return strncmp(text, prefix, length) == 0 ? text + length : NULL;
-}
-
-static bool is_number(const char *text, double *ret)
-{
-    char *end;
-    *ret = strtod(text, &end);
-    return end != text && *end == '\0';
 }
 
 static bool read_prices(struct rerun *r, struct error *ret_error)
@@ -101,7 +99,8 @@ static bool read_price(struct rerun *r, struct error *ret_error)
     const char *spot = after(text, "spot="), *on_demand = after(text, "on_demand=");
     struct rerun_change *change = &r->changes[CHANGED];
     double factor;
-    if (!is_number(spot != NULL ? spot : on_demand != NULL ? on_demand : text, &factor))
+    if (!number_read_real(spot != NULL ? spot : on_demand != NULL ? on_demand : text, -HUGE_VAL,
+                          HUGE_VAL, &factor))
         return read_prices(r, ret_error);
     if (!(factor > 0 && factor <= FACTOR_MAX)) /* nor NAN */
         return error_set(ret_error, "--price %s: a factor is above 0 and at most %d", text,
@@ -245,6 +244,25 @@ static const char *job_name(const struct rerun *r, uint64_t job_id, char name[NA
     return name;
 }
 
+/* Jobs that end in the model of what was, and not in the changed run: what these would still cost and
+ * wait for is in no sum. 0: none. */
+static double left_undone(const struct rerun *r)
+{
+    double left = 0;
+    for (uint32_t i = 0; i < r->facts.recorded.jobs.count; i++) {
+        const struct tally_job *job = array_at(&r->facts.recorded.jobs, i);
+        double fewer = job_mean(r, MODELLED, job->job_id).done - job_mean(r, CHANGED, job->job_id).done;
+        if (fewer > 0) left += fewer;
+    }
+    return left > UNDONE_MIN ? left : 0;
+}
+
+/* Sums that mean nothing beside each other when less was done. */
+static bool needs_all(enum rerun_sum kind)
+{
+    return kind == SUM_COST || kind == SUM_WAITED;
+}
+
 /* ---- for people ---- */
 
 static const char *value_text(enum rerun_sum kind, double value, bool is_signed, char text[32])
@@ -282,6 +300,7 @@ static const char *const sum_names[SUM_KINDS] = {
 
 static void print_sums(const struct rerun *r, double *room)
 {
+    double undone = left_undone(r);
     printf("%-13s %-12s %-30s %-30s %s\n", "", "recorded", "the model of that", "what if",
            "difference");
     for (enum rerun_sum kind = 0; kind < SUM_KINDS; kind++) {
@@ -290,7 +309,9 @@ static void print_sums(const struct rerun *r, double *room)
                value_text(kind, rerun_sum_of(&r->facts.recorded, kind), false, recorded),
                spread_text(kind, spread(r, MODELLED, kind, room), false, modelled),
                spread_text(kind, spread(r, CHANGED, kind, room), false, changed),
-               spread_text(kind, difference(r, kind, room), true, differs));
+               undone > 0 && needs_all(kind)
+                   ? "not to be compared, see below"
+                   : spread_text(kind, difference(r, kind, room), true, differs));
     }
 }
 
@@ -345,6 +366,11 @@ static void print_known(const struct rerun *r)
            " worlds lie\n          between the numbers in "
            "brackets, differences are world by world\n",
            r->spot.lives, r->spot.losses, r->words->seeds);
+    if (left_undone(r) > 0)
+        printf("note:     %.1f jobs that ended (in the model of what was) have not ended in the changed "
+               "run when the\n          stretch does: its cost and waiting are of less work, and no "
+               "difference is told\n",
+               left_undone(r));
     if (r->plans[CHANGED].kept_jobs > 0)
         printf("note:     %" PRIu32 " jobs allow only what the policy forbids, and keep it\n",
                r->plans[CHANGED].kept_jobs);
@@ -378,13 +404,16 @@ static const char *const sum_keys[SUM_KINDS] = {
 static json_t *sums_json(const struct rerun *r, double *room)
 {
     bool failed = false;
+    double undone = left_undone(r);
     json_t *object = json_object();
     for (enum rerun_sum kind = 0; kind < SUM_KINDS; kind++) {
         json_t *row = json_object();
         json_set_real(row, "recorded", rerun_sum_of(&r->facts.recorded, kind), &failed);
         json_set(row, "modelled", spread_json(spread(r, MODELLED, kind, room)), &failed);
         json_set(row, "what_if", spread_json(spread(r, CHANGED, kind, room)), &failed);
-        json_set(row, "difference", spread_json(difference(r, kind, room)), &failed);
+        json_set(row, "difference",
+                 undone > 0 && needs_all(kind) ? json_null() : spread_json(difference(r, kind, room)),
+                 &failed);
         json_set(object, sum_keys[kind], row, &failed);
     }
     return json_finish(object, failed);
@@ -435,6 +464,7 @@ static bool print_json(const struct rerun *r, double *room)
     json_set_u64(object, "seeds", r->words->seeds, &failed);
     json_set(object, "sums", sums_json(r, room), &failed);
     json_set(object, "jobs", jobs_json(r), &failed);
+    json_set_real(object, "jobs_undone", left_undone(r), &failed);
     json_set_real(object, "known_share", known_share(r, CHANGED), &failed);
     json_set_real(object, "known_share_modelled", known_share(r, MODELLED), &failed);
     json_set_u64(object, "spot_lives", r->spot.lives, &failed);

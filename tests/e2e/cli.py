@@ -56,7 +56,12 @@ def up_and_down(shell):
     assert "\033" not in shell.run("market", "--region", "west", says="cheapest in")
     shell.run("market", "--model", "H10", status=1, says="there are: ")
     shell.run("market", "--hours", "soon", status=1, says="hours=soon")
-    shell.run("market", "--hours", "1", "import", "x", status=2, says="shoal market import FILE")
+    shell.run("market", "--hours", "1", "import", "x", status=2, says="market import: unknown flag \"--hours\"")
+    shell.run("market", "export", status=2, says="shoal market import FILE")
+    shell.run("market", "import", "--help", says="usage: shoal market import FILE")
+    shell.run("market", "record", "--help", says="--wait SECONDS")
+    shell.run("market", "record", "--out", "away.csv", "--server", "http://127.0.0.1:1", "--every", "0.1", "--wait",
+              "0.3", status=1, says="gave up after")
 
 
 def record(shell):

@@ -1,6 +1,6 @@
 #include "worker/ckpt/ckpt_main.h"
+#include "base/number.h"
 #include "worker/ckpt/ckpt_verbs.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,10 +96,7 @@ static bool complain(const char *what, const char *where)
 
 static bool parse_number(const char *option, const char *text, uint64_t *ret_number)
 {
-    char *end;
-    errno = 0;
-    *ret_number = strtoull(text, &end, 10);
-    if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0) return true;
+    if (number_read(text, 0, UINT64_MAX, ret_number)) return true;
     fprintf(stderr, "shoal ckpt: %s takes a whole number, not \"%s\"; see shoal ckpt --help\n",
             option, text);
     return false;

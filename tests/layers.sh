@@ -19,7 +19,7 @@ allowed() { # allowed FOLDER -> the folders, or single headers, its files may in
     driver) echo "driver codec core base worker/status.h" ;;
     agent) echo "agent codec core base worker/status.h worker/host.h worker/protocol.h" ;;
     server) echo "server driver codec core base" ;;
-    cli) echo "cli base core/assert.h codec/price_feed.h server/server.h server/advise_main.h agent/agent.h sim/sim.h whatif/whatif.h worker/ckpt/ckpt_main.h" ;;
+    cli) echo "cli base core/assert.h codec/price_feed.h server/server.h agent/agent.h sim/sim.h whatif/whatif.h whatif/advise_main.h worker/ckpt/ckpt_main.h" ;;
     *) echo "" ;;
     esac
 }

@@ -1,6 +1,6 @@
 /* shoal advise job.yaml */
 #include "cli/verbs.h"
-#include "server/advise_main.h"
+#include "whatif/advise_main.h"
 
 /* The market of the running server; NULL when there is none, which is fine. */
 static char *market_of_server(const struct cli_args *args)

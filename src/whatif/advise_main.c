@@ -1,4 +1,4 @@
-#include "server/advise_main.h"
+#include "whatif/advise_main.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -8,7 +8,7 @@
 #include "codec/names.h"
 #include "codec/price_feed.h"
 #include "core/limits.h"
-#include "server/advise.h"
+#include "whatif/advise.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

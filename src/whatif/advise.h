@@ -14,8 +14,8 @@
  *            times time; with one, cost. A swarm has to earn what it brings along: it wins at 0.75
  *            of the other's cost times time or less, with a deadline at 0.9 of its cost.
  */
-#ifndef SHOAL_SERVER_ADVISE_H
-#define SHOAL_SERVER_ADVISE_H
+#ifndef SHOAL_WHATIF_ADVISE_H
+#define SHOAL_WHATIF_ADVISE_H
 
 #include "codec/catalog.h"
 #include <stdbool.h>

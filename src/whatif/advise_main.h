@@ -1,6 +1,6 @@
-/* shoal advise: a job file and a market in, what would be best and why out (server/advise.h). */
-#ifndef SHOAL_SERVER_ADVISE_MAIN_H
-#define SHOAL_SERVER_ADVISE_MAIN_H
+/* shoal advise: a job file and a market in, what would be best and why out (whatif/advise.h). */
+#ifndef SHOAL_WHATIF_ADVISE_MAIN_H
+#define SHOAL_WHATIF_ADVISE_MAIN_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* Swarm or not: on markets small enough to reckon by hand, and whether a turning point is one. */
-#include "server/advise.h"
+#include "whatif/advise.h"
 #include "core/event.h"
-#include "server/advise_main.h"
+#include "whatif/advise_main.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "server/advise.h"
+#include "whatif/advise.h"
 #include "core/event.h"
 #include "core/ncu_mix.h"
 #include <math.h>

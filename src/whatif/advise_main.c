@@ -28,6 +28,7 @@ struct advice {
     const char *source;
     uint32_t left_out; /* offers of the market that the catalog or the table has no room for */
     bool has_regions;  /* the market tells them */
+    uint64_t declared_mask, measured_mask; /* models whose speed for this work is known so */
 };
 
 /* ---- the job ---- */
@@ -85,6 +86,51 @@ static bool read_job(struct advice *a, struct error *ret_error)
     if (billions > 0) a->job.parameters = billions * 1e9;
     a->job.overhead = percent / 100;
     return true;
+}
+
+/* ---- how fast this work runs where (as core/rate.h has it) ---- */
+
+/* Over the models that are told they come to what these were before: rates of a source need no unit. */
+static void scale_speeds(struct catalog *catalog, const double *rates, uint64_t mask)
+{
+    double told = 0, ncu_milli = 0;
+    for (uint32_t i = 0; i < catalog->model_count; i++) {
+        if ((mask >> i & 1) == 0) continue;
+        told += rates[i];
+        ncu_milli += catalog->models[i].ncu_milli;
+    }
+    for (uint32_t i = 0; i < catalog->model_count && told > 0; i++)
+        if ((mask >> i & 1) != 0)
+            catalog->models[i].ncu_milli = (uint32_t)lround(rates[i] * ncu_milli / told);
+}
+
+static void take_declared(struct advice *a)
+{
+    double rates[CATALOG_MODELS_MAX] = {0};
+    for (uint32_t i = 0; i < a->spec->rate_count; i++) {
+        rates[a->spec->rates[i].model] = (double)a->spec->rates[i].rate_micro;
+        a->declared_mask |= UINT64_C(1) << a->spec->rates[i].model;
+    }
+    scale_speeds(a->catalog, rates, a->declared_mask);
+}
+
+static void take_measured(struct advice *a)
+{
+    double rates[CATALOG_MODELS_MAX] = {0};
+    json_t *answer = a->words->rates_json == NULL ? NULL : json_loads(a->words->rates_json, 0, NULL);
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(answer, "rates"), i, row)
+    {
+        uint32_t model;
+        const char *name = json_string_value(json_object_get(row, "model"));
+        json_int_t milli = json_integer_value(json_object_get(row, "measured_milli"));
+        if (name == NULL || milli <= 0 || !catalog_find_model(a->catalog, name, &model)) continue;
+        rates[model] = (double)milli;
+        a->measured_mask |= UINT64_C(1) << model;
+    }
+    json_decref(answer);
+    scale_speeds(a->catalog, rates, a->measured_mask);
 }
 
 /* ---- the market ---- */
@@ -285,6 +331,19 @@ static void print_reason(const struct advice *a)
     printf("\n");
 }
 
+static void print_speeds(const struct advice *a)
+{
+    const char *before = "speeds of this work: ";
+    for (uint32_t i = 0; i < a->catalog->model_count; i++) {
+        bool measured = a->measured_mask >> i & 1;
+        if (!measured && (a->declared_mask >> i & 1) == 0) continue;
+        printf("%s%s %.3g NCU (%s)", before, a->catalog->models[i].name,
+               a->catalog->models[i].ncu_milli / 1000.0, measured ? "measured" : "declared");
+        before = ", ";
+    }
+    if (before[0] == ',') printf("; others by their NCU\n");
+}
+
 static void print(const struct advice *a)
 {
     const struct advise_job *job = &a->job;
@@ -296,7 +355,9 @@ static void print(const struct advice *a)
     if (job->region[0] != '\0') printf(", in %s", job->region);
     printf("; market: %s", a->source);
     if (a->left_out > 0) printf(" (%u offers left out)", a->left_out);
-    printf("\n\n  %-15s %7s %7s  %9s  %9s  %10s  %17s  %s\n", "", "devices", "NCU", "$/h", "time",
+    printf("\n");
+    print_speeds(a);
+    printf("\n  %-15s %7s %7s  %9s  %9s  %10s  %17s  %s\n", "", "devices", "NCU", "$/h", "time",
            "cost", "step + exchange", "made of");
     for (int i = 0; i < ADVISE_KINDS; i++) print_option(a, i);
     print_reason(a);
@@ -384,6 +445,8 @@ int advise_main(const struct advise_words *words)
              read_market(a, &error);
     }
     if (ok) keep_region(a);
+    if (ok) take_declared(a);
+    if (ok) take_measured(a);
     if (ok) advise(&a->job, &a->market, &a->answer);
     if (ok && words->json)
         ok = print_json(a) || error_set(&error, "out of memory");

@@ -8,6 +8,7 @@ struct advise_words {
     const char *job_file;
     const char *market_file; /* CSV and the like (codec/price_feed.h); NULL: none */
     const char *market_json; /* an answer of /v1/market; NULL: none; both NULL: list prices */
+    const char *rates_json;  /* an answer of /v1/jobs/ID/why: speeds that were measured; NULL: none */
     const char *parameters, *overhead, *network; /* as given; NULL: as in the file, the defaults */
     bool json;
 };

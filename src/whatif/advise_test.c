@@ -213,6 +213,8 @@ static void a_region_is_kept(void **state)
     assert_int_equal(answer.verdict, ADVISE_KINDS);
 }
 
+static const char *measured_rates; /* an answer of the server; NULL: none */
+
 /* `shoal advise --json` of a job with these lines more, on a market of two regions or the list prices;
  * what it printed. */
 static const char *advised(const char *lines, const char *market_json, int exit_code)
@@ -231,7 +233,10 @@ static const char *advised(const char *lines, const char *market_json, int exit_
     (void)fflush(stdout);
     assert_true(dup2(fileno(kept), 1) == 1 && dup2(fileno(kept), 2) == 2);
     int code = advise_main(
-        &(struct advise_words){.job_file = file, .market_json = market_json, .json = true});
+        &(struct advise_words){.job_file = file,
+                               .market_json = market_json,
+                               .rates_json = measured_rates,
+                               .json = true});
     (void)fflush(stdout);
     assert_true(dup2(out, 1) == 1 && dup2(err, 2) == 2);
     (void)close(out);
@@ -272,6 +277,28 @@ static void the_limits_of_the_file_are_looked_at(void **state)
     says(advised("budget: {usd: 12}\n", two, 1), " of $12.00\"");
 }
 
+/* Work that runs elsewhere faster than NCU say goes elsewhere: as declared, or as measured, which counts
+ * for more. */
+static void speeds_of_the_work_are_looked_at(void **state)
+{
+    (void)state;
+    static const char two[] =
+        "{\"offers\":[{\"model\":\"A100-80GB\",\"capacity\":\"on_demand\",\"zone\":\"a/e\",\"region\":"
+        "\"east\",\"devices\":8,\"stock\":1,\"usd_micros_per_hour\":20000000},"
+        "{\"model\":\"H100\",\"capacity\":\"on_demand\",\"zone\":\"a/e\",\"region\":\"east\","
+        "\"devices\":8,\"stock\":1,\"usd_micros_per_hour\":40000000}]}";
+    static const char even[] = "{\"rates\":[{\"model\":\"H100\",\"measured_milli\":1000},"
+                               "{\"model\":\"A100-80GB\",\"measured_milli\":1100}]}";
+    static const char declared[] = "work: {name: w, rates: {H100: 10, A100-80GB: 1}}\n";
+    says(advised(declared, two, 0), "\"model\":\"H100\"");
+    measured_rates = even; /* the dear one is no faster */
+    const char *text = advised(declared, two, 0);
+    measured_rates = NULL;
+    const char *node = strstr(text, "\"kind\":\"node\"");
+    assert_non_null(node);
+    says(node, "\"model\":\"A100-80GB\"");
+}
+
 static void an_empty_market_has_no_answer(void **state)
 {
     (void)state;
@@ -294,6 +321,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_nearest_to_the_budget_is_told, set_up),
         cmocka_unit_test_setup(a_region_is_kept, set_up),
         cmocka_unit_test_setup(the_limits_of_the_file_are_looked_at, set_up),
+        cmocka_unit_test_setup(speeds_of_the_work_are_looked_at, set_up),
         cmocka_unit_test_setup(an_empty_market_has_no_answer, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,6 +109,7 @@ static void abandon(struct server *s)
         on_providers_closed(s);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     server_free(s);
+    (void)uv_loop_close(&s->loop); /* what it holds itself; all handles are closed */
 }
 
 static int run(struct server *s, const struct server_options *options)

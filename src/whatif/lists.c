@@ -127,6 +127,7 @@ static bool read_job(struct list *l, struct arrival *ret)
     if (ret->at_us < q->from_us || (q->until_us > 0 && ret->at_us >= q->until_us))
         return leave_out(&l->tally->outside);
     if (q->devices_max > 0 && ret->devices > q->devices_max) return leave_out(&l->tally->wide);
+    if (q->run_max_us > 0 && ret->run_us > q->run_max_us) return leave_out(&l->tally->lasting);
     ret->at_us -= q->from_us;
     l->tally->shares += asks_for_share(l);
     return true;

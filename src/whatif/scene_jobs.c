@@ -144,6 +144,7 @@ static void read_trace(struct scene_reader *r, yaml_item *map, const char *path,
     scene_words(r, map, &words);
     q.words = &words;
     q.devices_max = (uint32_t)get_integer(r, map, here, "devices_max", 1, 100000, 0);
+    q.run_max_us = get_us(r, map, here, "duration_max", 1000000, YEARS_US, 0);
     if (text == NULL) return;
     arrivals_free(&j->arrivals);
     if (!arrivals_read(&q, text, bytes, &j->arrivals, &tally, &error))

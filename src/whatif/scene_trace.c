@@ -135,6 +135,7 @@ void scene_tell_tally(struct scene_reader *r, const char *path, const struct ser
     add_count(out, sizeof out, t->negative, "before the beginning");
     add_count(out, sizeof out, t->unknown_model, "of a model that is not known");
     add_count(out, sizeof out, t->wide, "with more devices than devices_max");
+    add_count(out, sizeof out, t->lasting, "that run longer than duration_max");
     add_count(out, sizeof out, t->malformed, "malformed");
     add_count(in, sizeof in, t->unsorted, "out of order, sorted");
     add_count(in, sizeof in, t->shares, "asking for a share of a device, given a whole one");

@@ -56,7 +56,7 @@ struct shapes {
 /* Every row is kept or of one of these; unsorted and shares are of those kept. */
 struct series_tally {
     uint32_t rows, kept, outside, without_devices, without_time, negative, unknown_model, wide,
-        malformed;
+        lasting, malformed;
     uint32_t unsorted, shares;
     char first[SERIES_FIRST_BYTES]; /* of those malformed, with its line */
 };
@@ -92,6 +92,7 @@ struct series_query {
         nodes[SERIES_WORD_BYTES];
     const struct series_words *words; /* of `model` */
     uint32_t devices_max;             /* arrivals with more are left out; 0: any */
+    int64_t run_max_us;               /* or that run longer */
     int64_t step_us;                                              /* of runs */
     int64_t from_us;    /* cut: the series begins here, moved to 0 */
     int64_t until_us;   /* arrivals: rows from here on are left out; 0: none */

@@ -390,7 +390,8 @@ static void lists_of_jobs_are_taken_as_they_are(void **state)
                                "500,500,501,1,1000,\n"        /* after until */
                                "soon\033[2J,1,2,1,1000,\n"    /* malformed, and steers no terminal */
                                "35,,50,1,1000,\n"             /* never scheduled */
-                               "36,36\n";                     /* cut short */
+                               "36,36\n"                      /* cut short */
+                               "37,37,9999,1,1000,\n";        /* lasting */
     const struct series_query q = {.file = "j.csv",
                                    .time = "t",
                                    .begin = "from",
@@ -400,6 +401,7 @@ static void lists_of_jobs_are_taken_as_they_are(void **state)
                                    .model = "model",
                                    .words = &words,
                                    .devices_max = 32,
+                                   .run_max_us = INT64_C(3600000000),
                                    .until_us = 400000000};
     struct arrivals a;
     struct series_tally t;
@@ -410,7 +412,8 @@ static void lists_of_jobs_are_taken_as_they_are(void **state)
     assert_int_equal(a.rows[1].model_mask, 1U << 3);
     assert_int_equal(a.rows[2].model_mask, 1U << 7 | 1U << 3);
     assert_int_equal(a.rows[2].run_us, 60000000);
-    assert_int_equal(t.rows, 13);
+    assert_int_equal(t.rows, 14);
+    assert_int_equal(t.lasting, 1);
     assert_int_equal(t.kept, 3);
     assert_int_equal(t.unsorted, 2); /* both after the 90 */
     assert_int_equal(t.shares, 1);

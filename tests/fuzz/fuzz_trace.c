@@ -34,7 +34,7 @@ static const struct series_words words = {.count = 2, .words = {"T4", "A10"}, .m
 static void check_tally(const struct series_tally *t)
 {
     ASSERT(t->rows == t->kept + t->outside + t->without_devices + t->without_time + t->negative +
-                          t->unknown_model + t->wide + t->malformed);
+                          t->unknown_model + t->wide + t->lasting + t->malformed);
     ASSERT((t->malformed > 0) == (t->first[0] != '\0'));
 }
 
@@ -111,7 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   .share = "milli",
                                   .model = "model",
                                   .words = &words,
-                                  .devices_max = 8};
+                                  .devices_max = 8,
+                                  .run_max_us = INT64_C(86400000000)};
         read_arrivals(&q, text, size - 1);
     } else {
         read_shapes(text, size - 1);

@@ -173,16 +173,19 @@ uint32_t crowd_cheapest(const struct crowd *crowd)
     return best;
 }
 
-static bool is_finished(const struct crowd *crowd, const struct scene_claim *claim)
+/* Dollars and hours of work that was left undone are less than those of the work: no proof that a case is
+ * cheap or quick, but good enough that it is at least so dear or slow. */
+static bool is_proven(const struct crowd *crowd, const struct scene_claim *claim)
 {
     if (!crowd_needs_all(measure_find(claim->metric))) return true;
-    return crowd_unfinished(crowd, claim->a, claim->group) == 0 &&
-           (claim->b == SCENE_CASES_MAX || crowd_unfinished(crowd, claim->b, claim->group) == 0);
+    bool at_least = claim->at_least_ppm != INT64_MIN;
+    if (!at_least) return crowd_unfinished(crowd, claim->a, claim->group) == 0;
+    return claim->b == SCENE_CASES_MAX || crowd_unfinished(crowd, claim->b, claim->group) == 0;
 }
 
 bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim)
 {
-    if (!is_finished(crowd, claim)) return false;
+    if (!is_proven(crowd, claim)) return false;
     double mean = crowd_claimed(crowd, claim).mean;
     if (claim->at_least_ppm != INT64_MIN) return mean >= (double)claim->at_least_ppm / 1e6;
     return mean <= (double)claim->at_most_ppm / 1e6;

@@ -36,7 +36,7 @@ bool crowd_needs_all(enum measure measure);
 uint32_t crowd_cheapest(const struct crowd *crowd);
 /* The claim's figure: the mean of case a, over the mean of case b if there is one. */
 struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim);
-/* False as well if it is about dollars or hours and a case of it did not finish. */
+/* False as well if it is about dollars or hours and the case that is to be small did not finish. */
 bool crowd_holds(const struct crowd *crowd, const struct scene_claim *claim);
 
 #endif

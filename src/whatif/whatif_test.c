@@ -203,7 +203,9 @@ static void a_case_that_did_not_finish_is_not_the_cheapest(void **state)
         "  - {name: late, devices: 1, work: 1, count: 2, after: j}\n"
         "cases:\n  - {name: none, buying: {policy: greedy}}\n  - {name: all, policy: failover}\n"
         "claims:\n  - {metric: cost_usd, of: none, over: all, at_most: 1}\n"
-        "  - {metric: missed, of: none, at_least: 2}\n";
+        "  - {metric: missed, of: none, at_least: 2}\n"
+        "  - {metric: cost_usd, of: all, over: none, at_least: 0}\n"  /* of nothing */
+        "  - {metric: cost_usd, of: none, over: all, at_least: 0}\n"; /* it would be more */
     struct scene *scene = read_scene(text);
     struct crowd crowd = {.scene = scene,
                           .cases = scene->cases,
@@ -221,6 +223,8 @@ static void a_case_that_did_not_finish_is_not_the_cheapest(void **state)
     assert_int_equal(crowd_cheapest(&crowd), 1);
     assert_false(crowd_holds(&crowd, &scene->claims[0]));
     assert_true(crowd_holds(&crowd, &scene->claims[1]));
+    assert_false(crowd_holds(&crowd, &scene->claims[2]));
+    assert_true(crowd_holds(&crowd, &scene->claims[3]));
     print_unfinished(&crowd, 0, why, sizeof why);
     assert_non_null(strstr(why, "4 of 4 jobs did not end; the first, j number 1, was refused: its "
                                 "deadline is in 28800 s"));

@@ -18,6 +18,7 @@ static const char *const kind_names[WISH_KIND_END] = {
     [WISH_CLASS] = "class",
     [WISH_ANY_PLACE] = "any_place",
     [WISH_GATE] = "gate",
+    [WISH_FEWER_NCU] = "fewer_ncu",
 };
 
 static void say_change(const struct view_names *names, const struct wish *wish,
@@ -45,6 +46,10 @@ static void say_change(const struct view_names *names, const struct wish *wish,
     case WISH_GATE:
         (void)snprintf(text, WISH_TEXT_BYTES, "with %s/h left within its cost gates",
                        money_format(wish->value, money));
+        return;
+    case WISH_FEWER_NCU:
+        (void)snprintf(text, WISH_TEXT_BYTES, "with %" PRId64 ".%" PRId64 " NCU",
+                       wish->value / 1000, wish->value / 100 % 10);
         return;
     case WISH_CLASS:
         (void)snprintf(text, WISH_TEXT_BYTES, "at class %s", name_job_class((uint32_t)wish->value));

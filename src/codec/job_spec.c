@@ -5,6 +5,7 @@
 #include "codec/yaml_tree.h"
 #include "core/limits.h"
 #include "core/mig.h"
+#include "core/ncu_mix.h"
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -95,19 +96,8 @@ static void read_degrade(const struct config *config, struct job_spec *spec, yam
         memcpy(spec->next_tier, config->pools[last + 1].name, sizeof spec->next_tier);
 }
 
-/* A mix for so many NCU is found (core/ncu_mix.h), but no job is placed by it. */
-static void refuse_ncu(yaml_item *needs)
-{
-    yaml_item *item = yaml_any(needs, "ncu");
-    if (item != NULL)
-        yaml_mistake(item,
-                     "a job asks for devices, not for NCU; give devices: {min: N, max: M}, and "
-                     "see which make so many with shoal plan --ncu N");
-}
-
 static void read_devices(struct job_spec *spec, yaml_item *needs)
 {
-    refuse_ncu(needs);
     yaml_item *devices = yaml_map(needs, "devices");
     spec->devices_min = (uint32_t)yaml_integer(devices, "min", 1, JOB_DEVICES_MAX, 1);
     spec->devices_max =
@@ -216,6 +206,29 @@ static void read_nearness(struct job_spec *spec, yaml_item *needs)
     else if (spec->terms.spread < TOPOLOGY_NODE && spec->devices_max > NEAR_PLACES_MAX)
         yaml_mistake(spread, "%u devices in as many %ss; at most %d are looked at",
                      spec->devices_max, name_topology(spec->terms.spread), NEAR_PLACES_MAX);
+}
+
+/* So many NCU of whichever devices are cheapest together: nothing else can be asked of the devices. */
+static void read_ncu(struct job_spec *spec, yaml_item *root, yaml_item *needs)
+{
+    static const char *const others[] = {"devices", "share",  "mig",    "host",
+                                         "same",    "spread", "degrade"};
+    yaml_item *item = yaml_any(needs, "ncu");
+    if (item == NULL) return;
+    int64_t micros = yaml_micros(needs, "ncu", 1000, NCU_WANTED_MAX * 1000, 1000000);
+    if (micros % 1000 != 0) yaml_mistake(item, "\"ncu\" is finer than 0.001; round it");
+    spec->terms.ncu_milli = (uint32_t)(micros / 1000);
+    for (uint32_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (yaml_has(needs, others[i]))
+            yaml_mistake(yaml_any(needs, others[i]),
+                         "its devices follow from \"ncu\"; drop \"%s\", or ask for devices",
+                         others[i]);
+    if (yaml_has(root, "deadline"))
+        yaml_mistake(yaml_any(root, "deadline"),
+                     "a deadline is kept for jobs that ask for devices; drop it or \"ncu\"");
+    if (spec->kind == JOB_KIND_BATCH)
+        yaml_mistake(item, "a batch job runs one worker on one device; drop ncu or set kind: "
+                           "elastic");
 }
 
 static void read_market(struct job_spec *spec, yaml_item *market)
@@ -382,6 +395,7 @@ bool job_spec_parse(const struct catalog *catalog, const struct config *config, 
     spec->need = catalog_read_need(catalog, yaml_list(needs, "capabilities"));
     read_pools(config, spec, yaml_list(needs, "pools"));
     read_degrade(config, spec, needs);
+    read_ncu(spec, root, needs);
     read_devices(spec, needs);
     read_parts(spec, needs);
     read_nearness(spec, needs);

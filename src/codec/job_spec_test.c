@@ -202,9 +202,16 @@ static const struct {
      "job.yaml:4: a job can degrade to the next-tier, not to \"next-tear\""},
     {"name: a\n" RUN ELASTIC "data: {region: west}\n",
      "job.yaml:4: \"gb\" is missing in data; add it"},
-    {"name: a\n" RUN ELASTIC "needs: {ncu: 11}\n",
-     "job.yaml:4: a job asks for devices, not for NCU; give devices: {min: N, max: M}, and see which "
-     "make so many with shoal plan --ncu N"},
+    {"name: a\n" RUN ELASTIC "needs: {ncu: 11, devices: {min: 4}}\n",
+     "job.yaml:4: its devices follow from \"ncu\"; drop \"devices\", or ask for devices"},
+    {"name: a\n" RUN ELASTIC "needs: {ncu: 11, same: zone}\n",
+     "job.yaml:4: its devices follow from \"ncu\"; drop \"same\", or ask for devices"},
+    {"name: a\n" RUN ELASTIC "needs: {ncu: 0.0001}\n",
+     "job.yaml:4: \"ncu\" is \"0.0001\"; give a number from 0.001 to 100000"},
+    {"name: a\n" RUN ELASTIC "needs: {ncu: 1.0001}\n",
+     "job.yaml:4: \"ncu\" is finer than 0.001; round it"},
+    {"name: a\n" RUN ELASTIC "needs: {ncu: 2}\ndeadline: 3h\nwork: {time: 1h}\n",
+     "job.yaml:5: a deadline is kept for jobs that ask for devices; drop it or \"ncu\""},
     {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, same: row}\n",
      "job.yaml:4: unknown level \"row\"; use one of: region, zone, rack, node"},
     {"name: a\n" RUN ELASTIC "needs: {spread: node}\n",
@@ -364,6 +371,25 @@ static void the_next_tier_is_a_pool_that_comes_last(void **state)
     uint32_t degrade = events.terms.u.terms_defined.terms.degrade;
     assert_true(degrade > 0 &&
                 (events.submitted.u.job_submitted.pool_mask >> (degrade - 1) & 1) != 0);
+    char *text = job_spec_text(&catalog, &spec);
+    assert_non_null(text);
+    expect_good(text);
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &again, &error));
+    assert_memory_equal(&again.terms, &events.terms, sizeof again.terms);
+    mem_free(text);
+}
+
+static void ncu_are_terms_and_survive_the_text(void **state)
+{
+    (void)state;
+    struct job_events events, again;
+    struct error error;
+    expect_good("{name: hi, elastic: {slots: 8, steps: 9}, run: {command: [x]}, "
+                "needs: {ncu: 11.5}, budget: {usd_per_hour: 25}}");
+    assert_true(job_spec_event(&spec, &catalog.links, 7, 99, id_of, NULL, &events, &error));
+    assert_int_equal(events.terms.u.terms_defined.terms.ncu_milli, 11500);
+    assert_int_equal(events.submitted.u.job_submitted.devices_max, 1);
+    assert_null(pool_event_check(&events.terms));
     char *text = job_spec_text(&catalog, &spec);
     assert_non_null(text);
     expect_good(text);
@@ -645,6 +671,7 @@ int main(void)
         cmocka_unit_test(the_next_tier_is_a_pool_that_comes_last),
         cmocka_unit_test(data_brings_its_links_and_survives_the_text),
         cmocka_unit_test(links_are_told_apart_by_cloud_continent_and_pair),
+        cmocka_unit_test(ncu_are_terms_and_survive_the_text),
         cmocka_unit_test(together_and_apart_are_terms_and_survive_the_text),
         cmocka_unit_test(too_much_text_is_refused),
         cmocka_unit_test(its_own_text_gives_the_same_job),

@@ -168,10 +168,13 @@ static void put_needs(struct writer *w, const struct catalog *catalog, const str
         }
         close_with(w, "]");
     }
-    open_at(w, "devices", "{");
-    put_number(w, "min", "%" PRIu32, spec->devices_min);
-    put_number(w, "max", "%" PRIu32, spec->devices_max);
-    close_with(w, "}");
+    put_micros(w, "ncu", (int64_t)spec->terms.ncu_milli * 1000);
+    if (spec->terms.ncu_milli == 0) {
+        open_at(w, "devices", "{");
+        put_number(w, "min", "%" PRIu32, spec->devices_min);
+        put_number(w, "max", "%" PRIu32, spec->devices_max);
+        close_with(w, "}");
+    }
     put_parts(w, &spec->terms);
     put_nearness(w, &spec->terms);
     if (spec->degrades) put_member(w, "degrade", "next-tier");

@@ -23,6 +23,7 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .threshold_ppm = s->threshold_ppm,
                             .job_class = s->job_class,
                             .devices_left = devices_left,
+                            .ncu_left_milli = terms->ncu_milli,
                             .special = part_is_special(terms),
                             .part_milli = part_milli(terms),
                             .node_devices_min = 1,
@@ -55,6 +56,14 @@ int64_t demand_quota_milli(const pool *p, const struct demand *demand, uint32_t 
                          ? demand->part_milli
                          : part_milli_on(p, demand->terms, model);
     return quota_ncu_milli(p, model) * milli / 1000;
+}
+
+int64_t demand_quota_of(const pool *p, const struct demand *demand, uint32_t model,
+                        uint32_t device_count)
+{
+    int64_t each = demand_quota_milli(p, demand, model);
+    if (demand->terms->ncu_milli == 0) return each * device_count;
+    return each * (int64_t)demand->ncu_left_milli / p->models[model].ncu_milli;
 }
 
 /* Devices that the quota lets a job have at most, were they all of the model that counts least. */

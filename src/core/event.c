@@ -2,6 +2,8 @@
 #include "core/event.h"
 #include "core/limits.h"
 #include "core/mig.h"
+#include "core/ncu_mix.h"
+#include "core/part.h"
 #include "core/pool.h"
 
 static bool is_price(int64_t usd_micros)
@@ -149,7 +151,6 @@ static const char *check_terms_resources(const struct job_terms *t)
     if (t->device_memory_mib > TERMS_SIZE_MAX || t->host_cpu_milli > TERMS_SIZE_MAX ||
         t->host_memory_mib > TERMS_SIZE_MAX)
         return "terms: memory or processors above a billion of their units";
-    if (t->ncu_milli != 0) return "terms: NCU are asked for, which no job is placed by";
     if (t->host_only > 1) return "terms: host_only is neither 0 nor 1";
     if (t->host_only && (t->device_milli != 0 || t->device_memory_mib != 0))
         return "terms: no device, and a part of one";
@@ -163,11 +164,24 @@ static const char *check_terms_resources(const struct job_terms *t)
     return NULL;
 }
 
+/* Its devices follow from its NCU, so nothing can be asked of each. */
+static const char *check_terms_ncu(const struct job_terms *t)
+{
+    if (t->ncu_milli == 0) return NULL;
+    if (t->ncu_milli > NCU_WANTED_MAX) return "terms: more than 100,000 NCU";
+    if (part_is_special(t) || t->host_only) return "terms: NCU, and parts of devices or of hosts";
+    if (t->affinity != TOPOLOGY_ANY || t->spread != TOPOLOGY_ANY)
+        return "terms: NCU, and devices that are together or apart";
+    if (t->degrade != 0) return "terms: NCU, and a next tier";
+    return t->deadline_us != 0 ? "terms: NCU, and a deadline" : NULL;
+}
+
 static const char *check_terms(const struct pool_event *event)
 {
     const struct job_terms *t = &event->u.terms_defined.terms;
     if (event->u.terms_defined.terms_id == 0) return "terms: id 0 means none, use another";
     const char *trouble = check_terms_resources(t);
+    if (trouble == NULL) trouble = check_terms_ncu(t);
     if (trouble != NULL) return trouble;
     if (!is_duration(t->run_us) || !is_duration(t->notice_us) || !is_duration(t->ckpt_interval_us))
         return "terms: a time below 0 or above ten years";

@@ -151,7 +151,7 @@ struct job_terms {
     uint32_t mig_profile;       /* an instance with at least so many compute slices, and
                                    device_memory_mib of memory (mig.h); 0 = none */
     uint32_t host_cpu_milli, host_memory_mib;      /* of its node; 0 = whatever is left */
-    uint32_t ncu_milli;                            /* 0: jobs ask for devices, not for NCU */
+    uint32_t ncu_milli; /* the cheapest mix of so many NCU (plan_ncu.c); 0: it asks for devices */
     uint8_t topology_required, topology_preferred; /* carried; affinity says it (near.h) */
     uint8_t degrade;   /* 1 + the pool that comes last, the next tier (tier.h); 0: none */
     uint8_t affinity;  /* enum topology: its workers keep at least this close */

@@ -11,6 +11,7 @@ struct question {
     uint32_t job;
     struct shape shape; /* the job's, with the wish in it */
     uint32_t lifted;    /* obstacles wished away */
+    uint64_t ncu_milli; /* wished for, of a job that asks for NCU */
     struct explanation *answer;
 };
 
@@ -33,6 +34,7 @@ static bool would_start(const struct question *q, struct wish *ret_wish)
     demand.job = q->job;
     demand.order = j->order;
     demand.lifted = q->lifted;
+    demand.ncu_left_milli = q->ncu_milli;
     demand_limit(q->p, &demand, q->job);
     if (plan_best_region(q->p, s, &demand, SLOT_NONE, /* stays */ false, &mix)) {
         *ret_wish = (struct wish){.region = q->p->regions[mix.region_index].region,
@@ -41,6 +43,7 @@ static bool would_start(const struct question *q, struct wish *ret_wish)
         return true;
     }
     struct preemption plan;
+    if (q->ncu_milli != 0) return false; /* nobody goes for it */
     demand = demand_of(s, terms_of(q->p, s), s->devices_min, /* committed */ 0);
     demand.job = q->job;
     demand.order = j->order;
@@ -85,6 +88,23 @@ static void ask_fewer(struct question *q)
         }
     }
     if (low > 0) note(q, WISH_FEWER_DEVICES, low, &best);
+}
+
+/* The same of NCU. */
+static void ask_fewer_ncu(struct question *q)
+{
+    uint64_t asked = q->ncu_milli, low = 0, high = (asked + 99) / 100;
+    struct wish found, best = {0};
+    begin(q);
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        q->ncu_milli = middle * 100;
+        bool starts = would_start(q, &found);
+        if (starts) best = found;
+        *(starts ? &low : &high) = middle;
+    }
+    q->ncu_milli = asked;
+    if (low > 0) note(q, WISH_FEWER_NCU, (int64_t)low * 100, &best);
 }
 
 static void ask_capabilities(struct question *q)
@@ -167,7 +187,7 @@ static void find_next(const pool *p, uint32_t job, struct next_free *ret_next)
     struct demand demand;
     struct reservation found;
     const struct shape *s = &p->shapes[p->jobs[job].shape];
-    if (!waits_for_devices(&p->jobs[job])) return;
+    if (!waits_for_devices(&p->jobs[job]) || terms_of(p, s)->ncu_milli != 0) return;
     plan_demand(p, job, &demand);
     if (demand.devices_left < s->devices_min || demand.workers_left == 0) return;
     if (!plan_next_free(p, s, &demand, &found)) return;
@@ -188,7 +208,11 @@ bool pool_explain(const pool *p, uint64_t job_id, struct explanation *ret_explan
     struct question q = {.p = p, .job = job, .answer = ret_explanation};
     const struct shape *s = &p->shapes[p->jobs[job].shape];
     find_next(p, job, &ret_explanation->next);
-    ask_fewer(&q);
+    q.ncu_milli = terms_of(p, s)->ncu_milli;
+    if (q.ncu_milli != 0)
+        ask_fewer_ncu(&q);
+    else
+        ask_fewer(&q);
     ask_capabilities(&q);
     ask_memory(&q);
     if (s->pool_mask != 0) begin(&q)->pool_mask = 0, ask(&q, WISH_ANY_POOL, 0);

@@ -27,6 +27,7 @@ enum wish_kind {
     WISH_CLASS,     /* value: enum job_class */
     WISH_ANY_PLACE, /* without `same` and `spread` */
     WISH_GATE,      /* value: micro-dollars an hour within its cost gates that suffice */
+    WISH_FEWER_NCU, /* value: milli, the most that are to be had, in tenths of an NCU */
     WISH_KIND_END
 };
 

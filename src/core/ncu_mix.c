@@ -155,12 +155,13 @@ static void descend(struct search *s, uint32_t level, uint64_t rest, uint64_t co
     for (uint64_t n = most + 1; n-- > 0 && !s->cut_short;) {
         uint64_t covered = n * t->ncu_milli, left = covered < rest ? rest - covered : 0;
         uint64_t spent = cost + n * (uint64_t)t->usd_micros_per_hour;
-        bool beaten = is_beaten(s, level + 1, left, spent, pieces + n);
+        uint64_t weight = n * (1 + (uint64_t)t->extra_weight);
+        bool beaten = is_beaten(s, level + 1, left, spent, pieces + weight);
         /* One more than needed may be dear while one less is not: only from there on it grows. */
         if (beaten && left > 0) return;
         if (beaten) continue;
         s->taken[level] = (uint32_t)n;
-        descend(s, level + 1, left, spent, pieces + n);
+        descend(s, level + 1, left, spent, pieces + weight);
     }
     s->taken[level] = 0;
 }

@@ -7,7 +7,7 @@
  *            fractional prices that are left, rounded up to a multiple of what all prices are
  *            multiples of, does not beat the best whole mix known. States met before at no higher
  *            cost are not entered again. Of mixes met at the same price the one of the
- *            fewest pieces is taken. So many of a type as make a whole number of a better one without
+ *            fewest pieces is taken, each counting 1 + its extra_weight. So many of a type as make a whole number of a better one without
  *            a limit of stock are never tried.
  * Bounds     NCU_TYPES_MAX types, NCU_WANTED_MAX milli; a search that takes more than NCU_VISITS_MAX
  *            steps stops with the best it has and says so (`is_proven`), with the bound below which
@@ -26,6 +26,7 @@ struct ncu_type {
     uint32_t ncu_milli; /* above 0 */
     uint32_t stock;     /* how many can be had; UINT32_MAX = any number */
     int64_t usd_micros_per_hour;
+    uint32_t extra_weight, reserved; /* above 0: at the same price others are taken rather */
 };
 
 struct ncu_mix {

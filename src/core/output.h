@@ -123,7 +123,7 @@ enum decision_kind {
     X(SLOW_NETWORK, "the network of worker &b has become slow, at step #a")                        \
     X(LIMIT_TERMS, "its terms are not known: the pool holds its limit of #a different ones of "    \
                    "live jobs; use those of another job or wait for one to end")                   \
-    X(NCU_TOO_MANY, "~a NCU are asked for, no region has more than ~b on sale now; ask for fewer") \
+    X(NCU_TOO_MANY, "~a NCU are asked for, no region has more than ~b; ask for fewer")             \
     X(NCU_BUDGET, "the cheapest mix of ~c NCU costs $a/h, the budget is $b/h; raise it to $a/h")   \
     X(ACCOUNT_JOBS,                                                                                \
       "its ^c has #a jobs, the limit is #b; submit again when one of them has ended")              \
@@ -235,7 +235,11 @@ enum decision_kind {
     X(ROOM_WANTED, "idle, and the pool is at its limit of nodes: job #a needs its place")          \
     X(NEXT_TIER, "its own pools have no #a devices for it now: takes #b of the next tier, ~c NCU") \
     X(WAIT_RECALL, "waits: its class may recall up to ~b NCU, its reserved share, and holds ~c: "  \
-                   "too little for #a more devices; starts when they come free")
+                   "too little for #a more devices; starts when they come free")                   \
+    X(NCU_FITS, "fits: needs ~a NCU, the pool can reach ~b")                                       \
+    X(NCU_MIX, "the cheapest mix of ~c NCU to be had: #b devices for $a/h")                        \
+    X(NCU_PART, "part of the cheapest mix: $a/h for ~c NCU[ within $b/h left]")                    \
+    X(WAIT_NCU, "waits: needs ~a NCU, and no region it may use has more than ~b to be had")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -133,6 +133,7 @@ static void plan_bound(pool *p, uint32_t job, struct pool_output *out)
     heap_set(&p->plans, job, HEAP_KEY_NEVER);
     if (plan_preempted(p, job, out)) return;
     if (plan_match_leaves(p, job, out)) return;
+    plan_ncu_count(p, job);
     struct holding held = job_holding(p, job);
     if (j->state == JOB_RUNNING && held.up_count == 0) { /* all gone: the gang forms anew */
         deadline_lost(p, job);

@@ -4,6 +4,7 @@
  *            plan_order.c  shapes and their queues: jobs that ask for the same are judged once
  *            plan_admit.c  yes or no at the door, with what would make it possible
  *            plan_place.c  which region a job starts in; devices taken there
+ *            plan_ncu.c    jobs that ask for NCU: the cheapest mix
  *            plan_wait.c   why a job waits
  *            plan_buy.c    the supply of a region in the order in which it is taken (parts of it:
  *                          supply.h; what is asked of it: demand.c)
@@ -71,12 +72,23 @@ void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *m
                struct pool_output *out);
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 
+struct supply;
+struct pick;
+/* Takes what a pick says, node by node; false: no room, the rest is for the next step. */
+bool plan_take(pool *p, uint32_t job, const struct supply *supply, const struct pick *pick,
+               struct pool_output *out);
+
 /* The best region that reaches the gang's minimum, `home` if that does and no other is clearly
  * cheaper. In ret_best: what it could take there; without any, what was too dear. */
 bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
                       uint32_t home, bool stays, struct mix *ret_best);
 
 bool plan_leaves_region(const pool *p, uint32_t job); /* all is lost, and another is better now */
+
+/* plan_ncu.c */
+bool plan_is_ncu(const pool *p, const struct job *j); /* live ones only */
+void plan_ncu_count(pool *p, uint32_t job);           /* its gang, from what it holds */
+bool plan_grow_ncu(pool *p, uint32_t job, struct holding held, struct pool_output *out);
 
 /* plan_wait.c */
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,

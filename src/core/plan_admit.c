@@ -149,6 +149,31 @@ static struct verdict near_verdict(const struct job_terms *terms, struct verdict
     return verdict;
 }
 
+/* The cheapest mix anywhere of all that could ever be had; parts of nodes can be had only while they idle. */
+static struct verdict judge_ncu(const pool *p, const struct shape *s, const struct job_terms *terms)
+{
+    struct numbers numbers = {.a = terms->ncu_milli};
+    struct demand demand = demand_of(s, terms, /* devices */ 1, /* committed */ 0);
+    int64_t least = -1, budget = s->budget_usd_micros_per_hour;
+    struct mix mix;
+    demand.budget_left_usd_micros = INT64_MAX;
+    for (uint32_t i = 0; i < 2 * p->regions_end; i++) {
+        uint32_t region_index = i / 2;
+        if (s->region != 0 && s->region != p->regions[region_index].region) continue;
+        demand.ever = i % 2 == 0;
+        supply_best(p, &demand, region_index, /* devices_min */ 1, &mix);
+        if ((int64_t)mix.reach_ncu_milli > numbers.b) numbers.b = (int64_t)mix.reach_ncu_milli;
+        if (mix.device_count == 0) continue;
+        if (least < 0 || mix.usd_micros_per_hour < least) least = mix.usd_micros_per_hour;
+    }
+    if (numbers.b == 0) return (struct verdict){.reason = REASON_NO_OFFER};
+    if (least < 0) return (struct verdict){.reason = REASON_NCU_TOO_MANY, .numbers = numbers};
+    if (budget == 0 || least <= budget)
+        return (struct verdict){.reason = REASON_FITS, .numbers = numbers};
+    return (struct verdict){.reason = REASON_NCU_BUDGET,
+                            .numbers = {.a = least, .b = budget, .c = terms->ncu_milli}};
+}
+
 struct verdict plan_judge(const pool *p, const struct shape *s, const struct job_terms *terms,
                           const struct rate *rates)
 {
@@ -159,11 +184,14 @@ struct verdict plan_judge(const pool *p, const struct shape *s, const struct job
     if (terms == NULL)
         return (struct verdict){.reason = REASON_LIMIT_TERMS,
                                 .numbers = {.a = p->config.limits.terms_max}};
+    /* One device stands for those of its mix. */
+    if (terms->ncu_milli != 0 && (s->devices_max != 1 || s->kind == JOB_KIND_BATCH)) return verdict;
     verdict = (struct verdict){.reason = REASON_NO_CAPABILITY};
     if (s->compat_mask == 0) return verdict;
     if (rates != NULL) able.compat_mask &= ~rate_never(p, rates, able.compat_mask);
     verdict.reason = REASON_RATES_ZERO;
     if (able.compat_mask == 0) return verdict;
+    if (terms->ncu_milli != 0) return judge_ncu(p, &able, terms);
     struct reach reach = best_reach(p, &able, terms);
     verdict.reason = REASON_NO_OFFER;
     if (!reach.any_offer) return verdict;
@@ -186,7 +214,9 @@ struct verdict plan_judge(const pool *p, const struct shape *s, const struct job
 static struct verdict judge_reach(pool *p, const struct shape *asked)
 {
     struct shape shape = *asked;
-    uint32_t like = shape.terms == SLOT_NONE ? SLOT_NONE : shape_find(p, &shape);
+    const struct job_terms *terms = terms_of(p, &shape);
+    bool by_ncu = terms != NULL && terms->ncu_milli != 0;
+    uint32_t like = terms == NULL || by_ncu ? SLOT_NONE : shape_find(p, &shape);
     if (like != SLOT_NONE && p->shapes[like].queue.count > 0)
         return (struct verdict){.reason = REASON_FITS,
                                 .numbers = {.a = shape.devices_min, .b = shape.devices_max}};
@@ -194,7 +224,6 @@ static struct verdict judge_reach(pool *p, const struct shape *asked)
         return (struct verdict){
             .reason = REASON_FITS,
             .numbers = {.a = shape.devices_min, .b = (int64_t)p->shapes[like].fits_devices}};
-    const struct job_terms *terms = terms_of(p, &shape);
     const struct rate *rates = terms == NULL ? NULL : rate_row(p, terms->work_id);
     struct verdict verdict = plan_judge(p, &shape, terms, rates);
     if (like != SLOT_NONE && verdict.reason == REASON_FITS && shape.terms == TERMS_NONE &&
@@ -205,6 +234,29 @@ static struct verdict judge_reach(pool *p, const struct shape *asked)
     return verdict;
 }
 
+/* The models of each kind that count least; each kind holds part of it at most. */
+static bool is_ncu_above_quota(const pool *p, const struct shape *s, struct verdict *ret_verdict)
+{
+    const struct job_terms *terms = terms_of(p, s);
+    struct demand demand = demand_of(s, terms, /* devices */ 1, /* committed */ 0);
+    struct numbers numbers = {.a = INT64_MAX, .c = p->accounts[s->account].level};
+    int64_t parts_ppm = 0;
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
+        int64_t least = INT64_MAX, ceiling = quota_ceiling(p, s->account, kind);
+        for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
+            uint32_t model = (uint32_t)__builtin_ctzll(rest);
+            int64_t needed = demand_quota_of(p, &demand, model, 1);
+            if (p->quota_kind[model] == kind && needed < least) least = needed;
+        }
+        if (least == INT64_MAX) continue;
+        if (least == 0 || ceiling == INT64_MAX || least <= ceiling) return false;
+        parts_ppm += (ceiling * 1000000 + least - 1) / least;
+        if (least < numbers.a) numbers = (struct numbers){least, ceiling, numbers.c};
+    }
+    *ret_verdict = (struct verdict){.reason = REASON_ABOVE_QUOTA, .numbers = numbers};
+    return parts_ppm < 1000000 && numbers.a != INT64_MAX;
+}
+
 /* Its least is above what its account could hold were nobody else there. Shares and parts of hosts are left
  * to wait: what they count is not said by their devices. */
 static bool is_above_quota(const pool *p, const struct shape *s, struct verdict *ret_verdict)
@@ -212,6 +264,7 @@ static bool is_above_quota(const pool *p, const struct shape *s, struct verdict 
     int64_t each[QUOTA_KINDS] = {0}, most = 0;
     struct numbers numbers = {.a = INT64_MAX, .c = p->accounts[s->account].level};
     if (!quota_is_defined(p) || part_is_special(terms_of(p, s))) return false;
+    if (terms_of(p, s)->ncu_milli != 0) return is_ncu_above_quota(p, s, ret_verdict);
     for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest), kind = p->quota_kind[model];
         int64_t ncu_milli = quota_ncu_milli(p, model), ceiling = quota_ceiling(p, s->account, kind);
@@ -250,14 +303,15 @@ static void admit(pool *p, uint32_t job, const struct pool_event *event, struct 
                   struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
+    j->state = JOB_QUEUED;
+    j->shape = shape_enter(p, event);
+    bool by_ncu = plan_is_ncu(p, j);
     act_decision(p, out,
                  (struct pool_decision){.kind = DECISION_ADMIT,
-                                        .reason = verdict.reason,
+                                        .reason = by_ncu ? REASON_NCU_FITS : verdict.reason,
                                         .job_id = j->job_id,
                                         .a = verdict.numbers.a,
                                         .b = verdict.numbers.b});
-    j->state = JOB_QUEUED;
-    j->shape = shape_enter(p, event);
     j->deadline_us = deadline_of(terms_of(p, &p->shapes[j->shape]), p->now_us);
     packing_arrived(p, job);
     quota_enter(p, j->account);

@@ -173,7 +173,7 @@ static void take(struct supply *s, struct pick pick, struct pick *ret_pick)
     *ret_pick = pick;
 }
 
-static bool is_held(const struct supply *s, const struct node *n)
+bool supply_has_lease(const struct supply *s, const struct node *n)
 {
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = s->p->leases[l].node_link.next)
         if (s->p->leases[l].job == s->left.job) return true;
@@ -189,8 +189,7 @@ static uint32_t node_gives(const struct supply *s, uint32_t node)
                : supply_apart_gives(s, &s->p->offers[s->p->nodes[node].offer], gives);
 }
 
-/* Nobody else is on a node that was bought for the job: it pays for all of it, as when it was. */
-static bool comes_back(const struct supply *s, const struct node *n)
+bool supply_comes_back(const struct supply *s, const struct node *n)
 {
     return s->left.job != SLOT_NONE && n->leases.count == 0 && !s->sharing &&
            s->left.part_milli == 1000 && n->tag_job_id == s->p->jobs[s->left.job].job_id;
@@ -217,7 +216,7 @@ static bool takes_packed(void *context, uint32_t node)
     const struct offer *o = &s->p->offers[n->offer];
     uint32_t count = s->packed_count;
     if (!supply_allows(s, o) || n->leases.count >= NODE_LEASES_MAX) return false;
-    if (was_seen(s, node) || is_held(s, n) || node_gives(s, node) < count) return false;
+    if (was_seen(s, node) || supply_has_lease(s, n) || node_gives(s, node) < count) return false;
     bool opens = s->left.part_milli > 0 &&
                  (!s->sharing || part_device(s->p, node, s->left.terms) == SLOT_NONE);
     if (opens && promise_free(s->p, &s->left, n) < count) return false;
@@ -280,10 +279,12 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
         uint32_t count = supply_within_quota(s, s->p->offers[s->offer].model,
                                              smaller(gives, s->left.devices_left));
         count = supply_within_class(s, &s->p->offers[s->offer], /* is_idle */ true, count);
-        if (gives < s->left.node_devices_min || is_held(s, n) || was_seen(s, node)) continue;
+        if (gives < s->left.node_devices_min || supply_has_lease(s, n) || was_seen(s, node))
+            continue;
         if (count == 0 || (s->left.single_node && count < s->left.node_devices_min)) continue;
-        uint32_t paid_milli = comes_back(s, n) ? n->device_count * 1000
-                                               : count * supply_milli(s, &s->p->offers[s->offer]);
+        uint32_t paid_milli = supply_comes_back(s, n)
+                                  ? n->device_count * 1000
+                                  : count * supply_milli(s, &s->p->offers[s->offer]);
         int64_t usd_micros = part_price(s, n, paid_milli);
         if (!supply_fits_budget(s, usd_micros) ||
             !supply_fits_gates(s, &s->p->offers[s->offer], usd_micros))

@@ -45,6 +45,7 @@ struct demand {
     uint64_t compat_mask; /* models */
     uint32_t capacity_mask, threshold_ppm, job_class;
     uint32_t devices_left;
+    uint64_t ncu_left_milli;   /* of a job that asks for NCU: this is wanted, not devices */
     uint32_t special;          /* shares or a host's limits: part.h says what a node gives */
     uint32_t part_milli;       /* of each device */
     uint32_t node_devices_min; /* a node must give this many */
@@ -123,6 +124,7 @@ struct mix {
     int64_t unit_cost;       /* of a job with data: data.h */
     int64_t data_usd_micros; /* least that it could not bear; 0 = none */
     uint64_t ncu_milli;
+    uint64_t reach_ncu_milli; /* of a demand for NCU: of all there that it may take */
     uint64_t new_ncu_milli; /* of whole nodes that are to be started */
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */
@@ -136,6 +138,9 @@ struct mix {
 
 /* What one device of the model counts in quotas, of the part that the demand takes of it. */
 int64_t demand_quota_milli(const pool *p, const struct demand *demand, uint32_t model);
+/* And all of its least: so many devices, or its NCU. */
+int64_t demand_quota_of(const pool *p, const struct demand *demand, uint32_t model,
+                        uint32_t device_count);
 struct allowance;
 /* What is left for its account; and what that, its class and its gates leave of it. */
 void demand_within(const pool *p, struct demand *demand, const struct allowance *left);
@@ -155,7 +160,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
  * none. */
 bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
                   uint32_t devices_min, struct mix *ret_mix);
-/* By NCU, or by device, or one offer alone, or no more than `devices_min`, if only that reaches it. */
+/* By NCU, or by device, or one offer alone, or no more than `devices_min`, if only that reaches it. Of a
+ * demand for NCU the cheapest mix that reaches them, or no device (supply_ncu.h). */
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
                  uint32_t devices_min, struct mix *ret_mix);
 

@@ -15,8 +15,8 @@ bool plan_match_owns(const pool *p, const struct shape *s)
     const struct job_terms *terms = terms_of(p, s);
     return terms != NULL && terms->work_id != 0 && terms->deadline_us == 0 &&
            p->config.limits.matched_max > 0 && s->devices_min == s->devices_max &&
-           !part_is_special(terms) && terms->degrade == 0 && terms->affinity == TOPOLOGY_ANY &&
-           terms->spread == TOPOLOGY_ANY;
+           !part_is_special(terms) && terms->ncu_milli == 0 && terms->degrade == 0 &&
+           terms->affinity == TOPOLOGY_ANY && terms->spread == TOPOLOGY_ANY;
 }
 
 static bool owns_job(const pool *p, const struct job *j)

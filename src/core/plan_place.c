@@ -23,20 +23,21 @@
 #include "core/spot_watch.h"
 
 /* Least cost of its work, where its data has to come from counts; else more NCU, then a lower price with
- * its risk; then the region seen first. */
-static bool is_better(const struct mix *a, const struct mix *b)
+ * its risk; then the region seen first. Who asks for NCU has them anywhere: the lower price. */
+static bool is_better(const struct mix *a, const struct mix *b, bool by_ncu)
 {
     if (a->unit_cost != b->unit_cost) return a->unit_cost < b->unit_cost;
-    if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
+    if (!by_ncu && a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
+    if (by_ncu) return a->usd_micros_per_hour < b->usd_micros_per_hour;
     return a->weighed_usd_micros_per_hour < b->weighed_usd_micros_per_hour;
 }
 
 /* Worth leaving home for: as much NCU, clearly cheaper with the risk. */
-static bool beats_home(const struct mix *a, const struct mix *home)
+static bool beats_home(const struct mix *a, const struct mix *home, bool by_ncu)
 {
     if (home->unit_cost != 0 || a->unit_cost != 0)
         return a->unit_cost < money_share_floor(home->unit_cost, SWAP_GAIN_PPM, 1000000);
-    return a->ncu_milli >= home->ncu_milli &&
+    return (by_ncu || a->ncu_milli >= home->ncu_milli) &&
            a->weighed_usd_micros_per_hour <=
                money_share_floor(home->weighed_usd_micros_per_hour, SWAP_GAIN_PPM, 1000000);
 }
@@ -53,8 +54,9 @@ static bool weigh_data(const pool *p, const struct demand *demand, uint32_t regi
     if (!data_is_set(demand->terms)) return true;
     struct staging staging = data_staging_of(p, demand, region_index);
     mix->data_usd_micros = staging.usd_micros;
+    uint64_t ncu_milli = demand->terms->ncu_milli != 0 ? demand->terms->ncu_milli : mix->ncu_milli;
     mix->unit_cost =
-        data_unit_cost(mix->weighed_usd_micros_per_hour, mix->ncu_milli, demand->run_us, staging);
+        data_unit_cost(mix->weighed_usd_micros_per_hour, ncu_milli, demand->run_us, staging);
     if (!data_affords(p, demand, region_index)) return false;
     /* Its least has to be paid from the same dollars. */
     int64_t left = demand->job == SLOT_NONE || (demand->lifted & OBSTACLE_DATA) != 0
@@ -78,6 +80,8 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
     struct mix at_home = {0};
     uint32_t limited = 0, met = 0, hot_ppm = 0, gated_model = 0;
     int64_t gated = 0, data = 0, above_max = 0;
+    uint64_t reach_milli = 0;
+    bool by_ncu = demand->ncu_left_milli != 0;
     *ret_best = (struct mix){0};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;
@@ -97,18 +101,19 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
             gated = mix.gated_usd_micros;
             gated_model = mix.gated_model;
         }
+        if (mix.reach_ncu_milli > reach_milli) reach_milli = mix.reach_ncu_milli;
         if (mix.device_count < s->devices_min) continue;
-        if (!weigh_data(p, demand, i, s->devices_min, &mix)) {
+        if (!weigh_data(p, demand, i, by_ncu ? mix.device_count : s->devices_min, &mix)) {
             met |= OBSTACLE_DATA;
             data = lower_of(data, mix.data_usd_micros);
             continue;
         }
         if (i == home) at_home = mix;
-        if (!found || is_better(&mix, ret_best)) *ret_best = mix;
+        if (!found || is_better(&mix, ret_best, by_ncu)) *ret_best = mix;
         found = true;
     }
     if (at_home.device_count > 0) {
-        if (!beats_home(ret_best, &at_home)) *ret_best = at_home;
+        if (!beats_home(ret_best, &at_home, by_ncu)) *ret_best = at_home;
         ret_best->home_usd_micros_per_hour = at_home.weighed_usd_micros_per_hour;
     }
     if (!found)
@@ -117,6 +122,7 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
                                  .gated_model = gated_model,
                                  .limited = limited,
                                  .met = met,
+                                 .reach_ncu_milli = reach_milli,
                                  .data_usd_micros = data,
                                  .hot_ppm = hot_ppm,
                                  .above_max_usd_micros = above_max};
@@ -183,6 +189,7 @@ static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, i
         .a = o->usd_micros_per_hour,
         .b = budget_left == INT64_MAX ? 0 : budget_left,
         .c = (int64_t)p->models[o->model].ncu_milli * part_of_lease(&p->leases[lease]) / 1000};
+    if (plan_is_ncu(p, &p->jobs[job])) decision.reason = REASON_NCU_PART;
     if (decision.reason == REASON_RANKED) decision.b = risk_weighed(o, o->usd_micros_per_hour);
     if (p->jobs[job].deadline_us != 0 && p->jobs[job].choice != DEADLINE_ANY)
         decision = deadline_purchase(p, job, pick->offer);
@@ -193,12 +200,12 @@ static void buy(pool *p, uint32_t job, const struct pick *pick, bool fallback, i
     act_decision(p, out, decision);
 }
 
-/* Takes what a pick says, node by node; false: no room, the rest is for the next step. */
-static bool take_pick(pool *p, uint32_t job, const struct supply *supply, const struct pick *pick,
-                      struct pool_output *out)
+bool plan_take(pool *p, uint32_t job, const struct supply *supply, const struct pick *pick,
+               struct pool_output *out)
 {
     const struct shape *s = &p->shapes[p->jobs[job].shape];
-    bool fallback = pick->node == SLOT_NONE && buys_fallback(p, s, supply, &p->offers[pick->offer]);
+    bool fallback = pick->node == SLOT_NONE && !plan_is_ncu(p, &p->jobs[job]) &&
+                    buys_fallback(p, s, supply, &p->offers[pick->offer]);
     int64_t devices = supply->left.devices_left + (int64_t)pick->device_count * pick->node_count;
     int64_t budget = supply->left.budget_left_usd_micros;
     if (budget != INT64_MAX) budget += pick->usd_micros_per_hour * pick->node_count;
@@ -277,6 +284,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
     const struct shape *s = &p->shapes[j->shape];
     struct preemption plan;
     if (j->promised_count > 0 && j->promise_until_us == 0) return false; /* on its way */
+    if (plan_is_ncu(p, j)) return false;
     struct holding held = job_holding(p, job);
     uint32_t held_count = job_is_bound(j) ? held.device_count : 0;
     if (held_count >= s->devices_min) return false;
@@ -345,6 +353,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
 {
     struct job *j = &p->jobs[job];
     ASSERT(job_is_bound(j));
+    if (plan_is_ncu(p, j)) return plan_grow_ncu(p, job, held, out);
     if (held.up_count >= j->devices_max) j->wait_reason = REASON_NONE; /* it waits for nothing */
     if (held.device_count >= j->devices_min) plan_claim_drop(p, job);
     if (held.device_count >= j->devices_max) return true;
@@ -377,7 +386,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         prices_sort(p, market_of(p, j->region_index, (uint32_t)__builtin_ctzll(rest)));
     bool took = false;
     for (; supply_next(&supply, &pick); took = true)
-        if (!take_pick(p, job, &supply, &pick, out)) return false;
+        if (!plan_take(p, job, &supply, &pick, out)) return false;
     /* Its least was to be had in a special way only: what else there is, is looked for anew. */
     bool special = demand.node_devices_min > 1 || demand.only_offer != SLOT_NONE ||
                    (near_is_set(&demand.near) != near_is_set(&asked)) || demand.single_node ||

@@ -229,6 +229,7 @@ bool preempt_is_above_share(const pool *p, const struct shape *s, const struct d
     struct preemption plan;
     if (p->classes[s->job_class].may_preempt_mask == 0 || held_count >= s->devices_min)
         return false;
+    if (demand->ncu_left_milli != 0) return false;
     class_share_of(p, s, /* more */ 0, ret_share);
     uint64_t most =
         (uint64_t)p->models[largest(p, s->compat_mask)].ncu_milli * (s->devices_min - held_count);
@@ -242,6 +243,7 @@ bool preempt_best(const pool *p, const struct shape *s, const struct demand *dem
 {
     if (held_count >= s->devices_min) return false;
     if (demand->part_milli < 1000) return false; /* shares wait for shares */
+    if (demand->ncu_left_milli != 0) return false; /* plan_ncu.c */
     if (stays && home == SLOT_NONE) return false;
     uint32_t missing = s->devices_min - held_count, only = stays ? home : SLOT_NONE;
     if ((demand->single_node || demand->near.open) && !demand->quota_short &&

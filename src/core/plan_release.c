@@ -29,6 +29,7 @@ void plan_requeue(pool *p, uint32_t job, struct pool_output *out)
         lease_stop(p, l, REASON_WAIT_CAPACITY, p->now_us + p->config.drain_us);
     if (!j->match_leaves) j->match_market = SLOT_NONE;
     j->match_leaves = 0;
+    plan_ncu_count(p, job);
     rate_settle(p, job);
     shape_queue_insert(p, job);
 }
@@ -128,7 +129,8 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     const struct job *j = &p->jobs[job];
     const struct shape *s = &p->shapes[j->shape];
     int64_t ready_us = INT64_MAX;
-    if (j->state != JOB_RUNNING || !has_one_that_wants_out(p, j)) return INT64_MAX;
+    if (j->state != JOB_RUNNING || plan_is_ncu(p, j) || !has_one_that_wants_out(p, j))
+        return INT64_MAX;
     uint32_t lease = oldest_fallback(p, j, &ready_us);
     if (lease == SLOT_NONE || held.up_count < held.device_count) return ready_us;
     uint32_t node = p->leases[lease].node;

@@ -18,6 +18,7 @@
 #include "core/predict.h"
 #include "core/promise.h"
 #include "core/quota.h"
+#include "core/supply_ncu.h"
 
 /* It may have found a place since and lost it before it took anything. */
 static bool was_last(const struct job *j, uint32_t reason, struct numbers numbers)
@@ -75,9 +76,11 @@ static struct lack lack_of(const pool *p, uint32_t job)
     const struct shape *s = &p->shapes[j->shape];
     struct holding held = job_holding(p, job);
     struct lack l = {.p = p, .s = s, .job = job};
-    if (job_is_bound(j)) l.has = held.device_count;
+    bool by_ncu = terms_of(p, s)->ncu_milli != 0;
+    if (job_is_bound(j) && !by_ncu) l.has = held.device_count;
     l.asked = demand_of(s, terms_of(p, s), s->devices_max - l.has, held.usd_micros_per_hour);
     l.asked.job = job;
+    if (by_ncu && job_is_bound(j)) l.asked.ncu_left_milli -= ncu_held_milli(p, job);
     l.asked.order = l.has < s->devices_min ? j->order : UINT64_MAX;
     if (l.has < s->devices_min) l.asked.run_us = predict_run_us(p, s, j->project);
     if (l.has >= s->devices_min && p->now_us < j->quiet_until_us)
@@ -177,7 +180,7 @@ static struct numbers quota_needed(const struct lack *l)
     struct numbers numbers = {.a = INT64_MAX};
     for (uint64_t rest = l->s->compat_mask; rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest);
-        int64_t needed = demand_quota_milli(l->p, &l->asked, model) * missing_of(l);
+        int64_t needed = demand_quota_of(l->p, &l->asked, model, missing_of(l));
         if (needed >= numbers.a) continue;
         numbers.a = needed;
         numbers.b = quota_available(l->p, l->p->jobs[l->job].account, l->p->quota_kind[model]);
@@ -261,6 +264,11 @@ static void say_stock(pool *p, const struct lack *l, bool kept, struct pool_outp
     else if (part_is_share(terms))
         plan_wait(p, l->job, REASON_WAIT_SHARE,
                   (struct numbers){.a = terms->device_milli, .b = terms->device_memory_mib}, out);
+    else if (terms->ncu_milli != 0)
+        plan_wait(p, l->job, REASON_WAIT_NCU,
+                  (struct numbers){.a = (int64_t)l->asked.ncu_left_milli,
+                                   .b = (int64_t)l->mix.reach_ncu_milli},
+                  out);
     else if (is_above_share(l, &numbers))
         plan_wait(p, l->job, REASON_WAIT_RECALL, numbers, out);
     else

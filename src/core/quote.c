@@ -71,7 +71,7 @@ static bool fill_limit(const struct asking *a, const struct mix *mix, struct quo
         option->a = INT64_MAX;
         for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
             uint32_t model = (uint32_t)__builtin_ctzll(rest);
-            int64_t needed = demand_quota_milli(a->p, &demand, model) * s->devices_min;
+            int64_t needed = demand_quota_of(a->p, &demand, model, s->devices_min);
             if (needed >= option->a) continue;
             option->a = needed;
             option->b = a->left.ncu_milli[a->p->quota_kind[model]];
@@ -109,6 +109,12 @@ static void fill_reason(const struct asking *a, const struct mix *mix, struct qu
     if ((mix->met & OBSTACLE_KEPT) != 0) {
         option->reason = REASON_KEPT_FOR_GANG;
         option->a = a->p->config.boot_timeout_us;
+        return;
+    }
+    if (a->terms->ncu_milli != 0) {
+        option->reason = REASON_WAIT_NCU;
+        option->a = a->terms->ncu_milli;
+        option->b = (int64_t)mix->reach_ncu_milli;
         return;
     }
     option->reason = REASON_WAIT_CAPACITY;
@@ -151,25 +157,28 @@ static struct quote_option make_option(const struct asking *a, const struct mix 
 }
 
 /* Possible before not; the planner's own rule before the variations on it, which only make sense
- * where it applies; then more NCU, lower price, strategy, region: a total order. */
-static bool goes_before(const struct quote_option *a, const struct quote_option *b)
+ * where it applies; then more NCU (unless that is what it asks for), lower price, strategy, region: a
+ * total order. */
+static bool goes_before(const struct quote_option *a, const struct quote_option *b, bool by_ncu)
 {
     bool a_fits = a->reason == REASON_FITS, b_fits = b->reason == REASON_FITS;
     if (a_fits != b_fits) return a_fits;
     bool a_mix = a->strategy == QUOTE_CHEAPEST_MIX, b_mix = b->strategy == QUOTE_CHEAPEST_MIX;
     if (a_mix != b_mix) return a_mix;
     if (a->unit_cost != b->unit_cost) return a->unit_cost < b->unit_cost;
-    if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
+    if (!by_ncu && a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
     if (a->usd_micros_per_hour != b->usd_micros_per_hour)
         return a->usd_micros_per_hour < b->usd_micros_per_hour;
     if (a->strategy != b->strategy) return a->strategy < b->strategy;
     return false; /* regions come in order: the earlier one stays ahead */
 }
 
-static void insert(struct quote *quote, const struct quote_option *option)
+static void insert(const struct asking *a, const struct quote_option *option)
 {
+    struct quote *quote = a->quote;
+    bool by_ncu = a->terms->ncu_milli != 0;
     uint32_t at = quote->option_count;
-    while (at > 0 && goes_before(option, &quote->options[at - 1])) at--;
+    while (at > 0 && goes_before(option, &quote->options[at - 1], by_ncu)) at--;
     if (at == QUOTE_OPTIONS_MAX) return;
     if (quote->option_count < QUOTE_OPTIONS_MAX) quote->option_count++;
     for (uint32_t i = quote->option_count - 1; i > at; i--)
@@ -195,10 +204,16 @@ static void offer_strategy(struct asking *a, uint32_t region_index, uint32_t str
     }
     if (mix.device_count == 0 && strategy != QUOTE_CHEAPEST_MIX) return;
     struct quote_option option = make_option(a, &mix, strategy);
-    insert(a->quote, &option);
+    insert(a, &option);
 }
 
-/* The one model that gives most NCU on its own. */
+static bool is_better_model(const struct asking *a, const struct mix *mix, const struct mix *best)
+{
+    if (a->terms->ncu_milli != 0) return mix->usd_micros_per_hour < best->usd_micros_per_hour;
+    return mix->ncu_milli > best->ncu_milli;
+}
+
+/* The one model that gives most NCU on its own, or those that are asked for at the lowest price. */
 static void offer_single_model(struct asking *a, uint32_t region_index)
 {
     const struct shape *s = &a->shape;
@@ -214,14 +229,14 @@ static void offer_single_model(struct asking *a, uint32_t region_index)
         supply_best(a->p, &demand, region_index, s->devices_min, &mix);
         bool fits = mix.device_count >= s->devices_min;
         bool best_fits = best != 0 && best_mix.device_count >= s->devices_min;
-        if (best != 0 && fits == best_fits && mix.ncu_milli <= best_mix.ncu_milli) continue;
+        if (best != 0 && fits == best_fits && !is_better_model(a, &mix, &best_mix)) continue;
         if (best != 0 && !fits && best_fits) continue;
         best = demand.compat_mask;
         best_mix = mix;
     }
     if (best_mix.device_count == 0) return;
     struct quote_option option = make_option(a, &best_mix, QUOTE_SINGLE_MODEL);
-    insert(a->quote, &option);
+    insert(a, &option);
 }
 
 static void quote_region(struct asking *a, uint32_t region_index)

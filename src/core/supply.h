@@ -3,6 +3,7 @@
  * Files      plan_buy.c    what is taken next
  *            supply_fit.c  what the demand may take of an offer, and what keeps it out
  *            supply_mix.c  all of it added up; the best way to a minimum
+ *            supply_ncu.c  the cheapest way to a number of NCU (supply_ncu.h)
  */
 #ifndef SHOAL_CORE_SUPPLY_H
 #define SHOAL_CORE_SUPPLY_H
@@ -26,6 +27,9 @@ static inline uint64_t supply_apart_place(const struct offer *o, uint32_t level)
     uint64_t place = near_place(o, level); /* of a zone, those whose rack is not known are one */
     return place == NEAR_ALONE ? ((uint64_t)o->zone + 1) << 32 : place;
 }
+bool supply_has_lease(const struct supply *s, const struct node *n); /* of the demand's job */
+/* Nobody else is on a node that was bought for the job: it pays for all of it, as when it was. */
+bool supply_comes_back(const struct supply *s, const struct node *n);
 uint32_t supply_milli(const struct supply *s, const struct offer *o); /* of each device there */
 uint32_t supply_stock(const struct supply *s, const struct offer *o);
 

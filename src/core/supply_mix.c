@@ -4,7 +4,48 @@
 #include "core/prices.h"
 #include "core/quota.h"
 #include "core/risk.h"
-#include "core/supply.h"
+#include "core/supply_ncu.h"
+
+static void add_pick(const struct supply *s, const struct pick *pick, struct mix *mix)
+{
+    const struct offer *o = &s->p->offers[pick->offer];
+    uint32_t devices = pick->device_count * pick->node_count, line = mix->line_count;
+    int64_t usd_micros = pick->usd_micros_per_hour * pick->node_count;
+    mix->node_count += pick->node_count;
+    mix->device_count += devices;
+    mix->ncu_milli +=
+        (uint64_t)supply_worth(s, o->model) * devices / 1000 * s->left.part_milli / 1000;
+    if (pick->node == SLOT_NONE)
+        mix->new_ncu_milli +=
+            (uint64_t)s->p->models[o->model].ncu_milli * o->device_count * pick->node_count;
+    mix->usd_micros_per_hour += usd_micros;
+    mix->weighed_usd_micros_per_hour += risk_weighed(o, usd_micros);
+    if (gate_is_bought(o)) {
+        mix->bought_usd_micros_per_hour += usd_micros;
+        mix->bought_model = o->model;
+    }
+    if (line > 0 && mix->lines[line - 1].offer == pick->offer)
+        line--;
+    else if (line == SUPPLY_LINES_MAX)
+        return;
+    else
+        mix->lines[mix->line_count++] = (struct mix_line){.offer = pick->offer};
+    mix->lines[line].node_count += pick->node_count;
+    mix->lines[line].device_count += devices;
+    mix->lines[line].usd_micros_per_hour += usd_micros;
+}
+
+static void note_met(const struct supply *s, bool limited, struct mix *mix)
+{
+    mix->too_dear_usd_micros = s->too_dear_usd_micros;
+    mix->gated_usd_micros = s->gated_usd_micros;
+    mix->gated_model = s->gated_model;
+    mix->limited = limited;
+    mix->hot_ppm = s->hot_ppm;
+    mix->above_max_usd_micros = s->above_max_usd_micros;
+    mix->met = s->met;
+    if (limited) mix->met |= OBSTACLE_LIMIT | OBSTACLE_WORKERS;
+}
 
 void supply_mix(const pool *p, const struct demand *demand, uint32_t region_index,
                 enum supply_order order, struct mix *ret_mix)
@@ -18,41 +59,25 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
                             .only_offer = demand->only_offer,
                             .near = demand->near,
                             .single_node = demand->single_node};
-    while (supply_next(&supply, &pick)) {
-        uint32_t devices = pick.device_count * pick.node_count;
-        int64_t usd_micros = pick.usd_micros_per_hour * pick.node_count;
-        ret_mix->node_count += pick.node_count;
-        ret_mix->device_count += devices;
-        ret_mix->ncu_milli += (uint64_t)supply_worth(&supply, p->offers[pick.offer].model) *
-                              devices / 1000 * demand->part_milli / 1000;
-        if (pick.node == SLOT_NONE)
-            ret_mix->new_ncu_milli += (uint64_t)p->models[p->offers[pick.offer].model].ncu_milli *
-                                      p->offers[pick.offer].device_count * pick.node_count;
-        ret_mix->usd_micros_per_hour += usd_micros;
-        ret_mix->weighed_usd_micros_per_hour += risk_weighed(&p->offers[pick.offer], usd_micros);
-        if (gate_is_bought(&p->offers[pick.offer])) {
-            ret_mix->bought_usd_micros_per_hour += usd_micros;
-            ret_mix->bought_model = p->offers[pick.offer].model;
-        }
-        uint32_t line = ret_mix->line_count;
-        if (line > 0 && ret_mix->lines[line - 1].offer == pick.offer)
-            line--;
-        else if (line == SUPPLY_LINES_MAX)
-            continue;
-        else
-            ret_mix->lines[ret_mix->line_count++] = (struct mix_line){.offer = pick.offer};
-        ret_mix->lines[line].node_count += pick.node_count;
-        ret_mix->lines[line].device_count += devices;
-        ret_mix->lines[line].usd_micros_per_hour += usd_micros;
-    }
-    ret_mix->too_dear_usd_micros = supply.too_dear_usd_micros;
-    ret_mix->gated_usd_micros = supply.gated_usd_micros;
-    ret_mix->gated_model = supply.gated_model;
-    ret_mix->limited = supply.nodes_left == 0 || supply.leases_left == 0;
-    ret_mix->hot_ppm = supply.hot_ppm;
-    ret_mix->above_max_usd_micros = supply.above_max_usd_micros;
-    ret_mix->met = supply.met;
-    if (ret_mix->limited) ret_mix->met |= OBSTACLE_LIMIT | OBSTACLE_WORKERS;
+    while (supply_next(&supply, &pick)) add_pick(&supply, &pick, ret_mix);
+    note_met(&supply, supply.nodes_left == 0 || supply.leases_left == 0, ret_mix);
+}
+
+/* Whole, or nothing. */
+static void mix_ncu(const pool *p, const struct demand *demand, uint32_t region_index,
+                    struct mix *ret_mix)
+{
+    struct ncu_supply n;
+    struct pick pick;
+    *ret_mix = (struct mix){.region_index = region_index,
+                            .order = SUPPLY_BY_NCU,
+                            .node_devices_min = 1,
+                            .only_offer = SLOT_NONE};
+    bool found = ncu_supply_begin(&n, p, demand, region_index);
+    while (found && ncu_supply_next(&n, &pick)) add_pick(&n.supply, &pick, ret_mix);
+    ret_mix->ncu_milli = found ? n.mix.ncu_milli : 0;
+    ret_mix->reach_ncu_milli = n.most_milli;
+    note_met(&n.supply, (n.supply.met & OBSTACLE_LIMIT) != 0, ret_mix);
 }
 
 /* What the job's least costs on nodes of this offer alone, with its risk, but not where the question is
@@ -291,6 +316,10 @@ static void best_place(const pool *p, const struct demand *demand, uint32_t regi
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
                  uint32_t devices_min, struct mix *ret_mix)
 {
+    if (demand->ncu_left_milli != 0) {
+        mix_ncu(p, demand, region_index, ret_mix);
+        return;
+    }
     if (demand->near.open)
         best_place(p, demand, region_index, devices_min, ret_mix);
     else

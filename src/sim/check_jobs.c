@@ -226,11 +226,9 @@ static int64_t reachable(const struct sim *s, const struct sim_job *job, uint32_
 static int64_t cheapest_alone(const struct sim *s, const struct sim_job *job)
 {
     int64_t cheapest = 0;
-    uint32_t least = job->submit.u.job_submitted.devices_min;
     for (uint32_t i = 0; i < s->offer_count; i++) {
         const struct shadow_offer *told = &s->shadow->offers[i];
-        uint32_t devices = s->offers[i].device_count;
-        uint32_t nodes = (least + devices - 1) / devices;
+        uint32_t nodes = sim_job_nodes(s, job, &s->offers[i]);
         bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */
         if (!sim_offer_known(s, &s->offers[i]) || !sim_offer_fits(s, job, &s->offers[i])) continue;
         if (nodes > told->stock_count_max || (whole && nodes > 1)) continue;

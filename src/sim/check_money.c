@@ -111,7 +111,8 @@ static void budget_check_held(struct sim *s)
         const struct pool_event *submit = &s->jobs[i].submit;
         struct shadow_job *job = &s->shadow->jobs[i];
         int64_t budget = submit->u.job_submitted.budget_usd_micros_per_hour;
-        bool spare =
+        bool spare = /* the mix of a job that asks for NCU has none */
+            sim_ncu_milli(&s->jobs[i]) == 0 &&
             held[i].device_count > submit->u.job_submitted.devices_min + held[i].least_count - 1;
         bool above = budget != 0 && spare && held[i].usd_micros_per_hour > budget;
         if (!above)
@@ -140,6 +141,10 @@ static void budget_after_step(struct sim *s, const struct pool_event *event)
             if (s->offers[k].on_demand_usd_micros_per_hour > dearest)
                 dearest = s->offers[k].on_demand_usd_micros_per_hour;
         uint32_t nodes = s->jobs[i].submit.u.job_submitted.devices_max;
+        for (uint32_t k = 0; k < s->offer_count && sim_ncu_milli(&s->jobs[i]) != 0; k++) {
+            uint32_t of_offer = sim_job_nodes(s, &s->jobs[i], &s->offers[k]);
+            if (of_offer > nodes) nodes = of_offer;
+        }
         int64_t tolerance = dearest * 2 * nodes / 3600 * (overrun_us(s) / SIM_SECOND_US);
         if (s->shadow->jobs[i].spent_usd_micros > budget + tolerance)
             sim_fail(s, "budget",

@@ -205,6 +205,24 @@ static void draw_data(struct sim *s, uint32_t index)
     job->submit.u.job_submitted.terms_id = 21 + kind;
 }
 
+/* NCU instead of devices, at a price per NCU that is often just enough. */
+static void draw_ncu(struct sim *s, uint32_t index)
+{
+    struct sim_random random = sim_random_fork(s->seed, 4300 + index);
+    struct sim_job *job = &s->jobs[index];
+    if (job->terms.kind != 0 || job->submit.u.job_submitted.kind == JOB_KIND_BATCH) return;
+    if (!sim_random_chance(&random, 200000)) return;
+    uint32_t ncu_milli = 700 << sim_random_range(&random, 0, 4);
+    job->terms.kind = POOL_EVENT_TERMS_DEFINED;
+    job->terms.u.terms_defined.terms_id = 31 + ncu_milli;
+    job->terms.u.terms_defined.terms.ncu_milli = ncu_milli;
+    job->submit.u.job_submitted.terms_id = 31 + ncu_milli;
+    job->submit.u.job_submitted.devices_min = job->submit.u.job_submitted.devices_max = 1;
+    if (job->submit.u.job_submitted.budget_usd_micros_per_hour > 0)
+        job->submit.u.job_submitted.budget_usd_micros_per_hour =
+            DOLLAR * ncu_milli / 1000 * sim_random_range(&random, 4, 30) / 10;
+}
+
 static void draw_job(struct sim *s, uint32_t index)
 {
     struct sim_random random = sim_random_fork(s->seed, 3300 + index);
@@ -219,6 +237,7 @@ static void draw_job(struct sim *s, uint32_t index)
         draw_terms(s, index);
         draw_nearness(s, index);
         draw_data(s, index);
+        draw_ncu(s, index);
     }
     job->submit.u.job_submitted.job_id = index + 1;
     job->submit.u.job_submitted.spec_hash = sim_random_next(&random);

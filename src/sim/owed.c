@@ -25,7 +25,7 @@ static bool offer_suffices(const struct sim *s, const struct sim_job *job,
     uint32_t least = job->submit.u.job_submitted.devices_min;
     bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */
     if (whole && offer->device_count < least) return false;
-    uint32_t nodes = (least + offer->device_count - 1) / offer->device_count;
+    uint32_t nodes = sim_job_nodes(s, job, offer);
     if (!sim_near_suffices(job, offer, &nodes)) return false;
     /* Owned machines that nobody uses make room. */
     if (nodes > offer->stock || nodes > limits->nodes_max || nodes > limits->leases_max)

@@ -11,7 +11,7 @@ static const struct sim_checker *const checkers[] = {
     &sim_check_budget,    &sim_check_ledger, &sim_check_ownership, &sim_check_fencing,
     &sim_check_forgotten, &sim_check_stale,  &sim_check_bounds,    &sim_check_region,
     &sim_check_threshold, &sim_check_order,  &sim_check_refusals,  &sim_check_decisions,
-    &sim_check_stalls,    &sim_check_bills,  &sim_check_near,
+    &sim_check_stalls,    &sim_check_bills,  &sim_check_near,      &sim_check_ncu,
 };
 /* After the heal the news of prices and stock has to get around before nothing changes any more. */
 #define SETTLE_US (10 * SIM_MINUTE_US)
@@ -86,6 +86,7 @@ static void hear_offer(struct sim *s, const struct pool_event *event)
     offer->usd_micros_per_hour = event->u.offer_changed.usd_micros_per_hour;
     offer->on_demand_usd_micros_per_hour = event->u.offer_changed.on_demand_usd_micros_per_hour;
     offer->stock_count = event->u.offer_changed.stock_count;
+    offer->told_us = s->now_us;
     if (offer->stock_count > offer->stock_count_max) offer->stock_count_max = offer->stock_count;
 }
 

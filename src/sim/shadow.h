@@ -33,6 +33,7 @@ struct shadow_worker {
 
 struct shadow_job {
     bool admitted, refused, ended;
+    bool gang_began;     /* of a job that asks for NCU, and nothing else was said of it since */
     uint32_t refusal;    /* enum decision_reason */
     uint32_t state;      /* enum job_state after the step before; 0: not known yet */
     uint32_t calm_nodes; /* nodes bought for it long after the heal */
@@ -45,6 +46,7 @@ struct shadow_job {
 
 struct shadow_offer {
     bool told;
+    int64_t told_us;
     int64_t usd_micros_per_hour, on_demand_usd_micros_per_hour;
     uint32_t stock_count, stock_count_max;
     int64_t billed_usd_micros_per_hour; /* what it counts as since it was distrusted; 0 = as told */
@@ -81,6 +83,7 @@ extern const struct sim_checker sim_check_order, sim_check_refusals;    /* check
 extern const struct sim_checker sim_check_stalls;                       /* stall.c */
 extern const struct sim_checker sim_check_decisions;                    /* check_jobs.c */
 extern const struct sim_checker sim_check_near;                         /* check_near.c */
+extern const struct sim_checker sim_check_ncu;                          /* check_ncu.c */
 
 struct sim_shadow *sim_shadow_open(void); /* NULL: memory is short */
 void sim_shadow_close(struct sim_shadow *shadow);
@@ -104,6 +107,11 @@ int64_t sim_share_of(int64_t usd_micros, int64_t share_ppm);
 bool sim_near_suffices(const struct sim_job *job, const struct sim_offer *offer,
                        uint32_t *ret_nodes);
 bool sim_is_near(const struct sim_job *job); /* it asks to be together or apart (check_near.c) */
+/* Of a job that asks for NCU; 0: it asks for devices. How many nodes of that offer reach them, else its
+ * devices (check_ncu.c). */
+uint32_t sim_ncu_milli(const struct sim_job *job);
+uint32_t sim_job_nodes(const struct sim *s, const struct sim_job *job,
+                       const struct sim_offer *offer);
 /* Whether the offer meets the job's needs, prices and stock aside. */
 bool sim_offer_fits(const struct sim *s, const struct sim_job *job, const struct sim_offer *offer);
 

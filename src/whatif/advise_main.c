@@ -68,6 +68,11 @@ static bool read_job(struct advice *a, struct error *ret_error)
                          "%s: needs elastic.steps and elastic.work_per_slot (seconds of a slot on one "
                          "NCU), to know how much work there is",
                          file);
+    if (spec->terms.ncu_milli != 0)
+        return error_set(ret_error,
+                         "%s: asks for NCU; advice compares counts of devices: give devices: {min: "
+                         "1, max: N} instead of ncu, or see the cheapest mix with shoal plan",
+                         file);
     a->job.parameters = (double)spec->parameters;
     a->job.steps = (double)spec->steps;
     a->job.ncu_s_per_step = work_s / (double)spec->steps;

@@ -79,15 +79,17 @@ static void print_deadline(const json_t *deadline, const struct term *term)
     if (json_is_object(deadline)) fprintf(term->stream, "%s\n", row_text(deadline, "text"));
 }
 
-/* What would let it start now: the scheduler's own answer, see core/explain.h. */
+/* What would let it start now: the scheduler's own answer, see core/explain.h. One change each. */
 static void print_wishes(const json_t *wishes, const struct term *term)
 {
     size_t i;
     json_t *row;
     if (json_array_size(wishes) == 0) return;
-    fprintf(term->stream, "%swould start now%s\n", term_style(term, TERM_GREEN),
+    fprintf(term->stream, "%swould start now%s", term_style(term, TERM_GREEN),
             term_style(term, TERM_PLAIN));
-    json_array_foreach(wishes, i, row) fprintf(term->stream, "  %s\n", row_text(row, "text"));
+    json_array_foreach(wishes, i, row)
+        fprintf(term->stream, "%s %s", i == 0 ? "" : ", or", row_text(row, "words"));
+    fprintf(term->stream, "\n");
 }
 
 /* Where its work runs how fast, if that is told apart by more than NCU. */

@@ -86,6 +86,40 @@ static void say(const struct view_names *names, const struct wish *wish, const c
                        money_format(wish->usd_micros_per_hour, money));
 }
 
+/* " for +$1.90/h", " for $1.90/h less"; "": the same, or not known. */
+static void say_extra(const struct wish *wish, char text[64])
+{
+    char money[NAMES_NUMBER_BYTES];
+    int64_t extra = wish->extra_usd_micros_per_hour;
+    text[0] = '\0';
+    if (!wish->has_extra || extra == 0) return;
+    if (extra > 0)
+        (void)snprintf(text, 64, " for +%s/h", money_format(extra, money));
+    else
+        (void)snprintf(text, 64, " for %s/h less", money_format(-extra, money));
+}
+
+/* A few words of the line "would start now with fp16, or in europe-west4 for +$1.90/h, or at P1". */
+static void say_words(const struct view_names *names, const struct explanation *explanation,
+                      const struct wish *wish, const char *region, char text[WISH_TEXT_BYTES])
+{
+    char change[WISH_TEXT_BYTES], extra[64];
+    const struct catalog *catalog = names->catalog;
+    uint64_t left = explanation->capability_mask & ~(UINT64_C(1) << (uint32_t)(wish->value & 63));
+    uint32_t bit = left == 0 ? UINT32_MAX : (uint32_t)__builtin_ctzll(left);
+    say_extra(wish, extra);
+    if (wish->kind == WISH_WITHOUT_CAPABILITY && bit < catalog->capability_count &&
+        (left & (left - 1)) == 0)
+        (void)snprintf(change, sizeof change, "with %s", catalog->capabilities[bit]);
+    else if (wish->kind == WISH_ANY_REGION)
+        (void)snprintf(change, sizeof change, "in %s", region);
+    else if (wish->kind == WISH_CLASS)
+        (void)snprintf(change, sizeof change, "at %s", name_job_class((uint32_t)wish->value));
+    else
+        say_change(names, wish, change);
+    (void)snprintf(text, WISH_TEXT_BYTES, "%.250s%s", change, extra);
+}
+
 /* "expected free in region-2 when job 7 ends; 3 of 8 devices are free now": the time is the reader's. */
 json_t *next_free_json(const struct view_names *names, const struct next_free *next)
 {
@@ -115,16 +149,21 @@ json_t *explanation_json(const struct view_names *names, const struct explanatio
     for (uint32_t i = 0; i < explanation->wish_count; i++) {
         const struct wish *wish = &explanation->wishes[i];
         const char *region = names->name_of(names->self, ID_REGION, wish->region);
-        char text[WISH_TEXT_BYTES];
+        char text[WISH_TEXT_BYTES], words[WISH_TEXT_BYTES];
         say(names, wish, region == NULL ? "" : region, text);
+        say_words(names, explanation, wish, region == NULL ? "" : region, words);
         json_t *row = json_object();
         json_set_text(row, "kind", kind_names[wish->kind], &failed);
         json_set_text(row, "text", text, &failed);
+        json_set_text(row, "words", words, &failed);
         json_set_i64(row, "value", wish->value, &failed);
         json_set_text(row, "region", region, &failed);
         json_set_u64(row, "devices", wish->device_count, &failed);
         json_set_u64(row, "victims", wish->victim_count, &failed);
         json_set_i64(row, "usd_micros_per_hour", wish->usd_micros_per_hour, &failed);
+        if (wish->has_extra)
+            json_set_i64(row, "extra_usd_micros_per_hour", wish->extra_usd_micros_per_hour,
+                         &failed);
         json_append(rows, row, &failed);
     }
     return json_finish(rows, failed);

@@ -344,7 +344,9 @@ static void wishes_are_sentences(void **state)
                                                         .value = 1,
                                                         .region = 2,
                                                         .device_count = 1,
-                                                        .usd_micros_per_hour = 4500000},
+                                                        .usd_micros_per_hour = 4500000,
+                                                        .has_extra = 1,
+                                                        .extra_usd_micros_per_hour = -1900000},
                                                        {.kind = WISH_BUDGET,
                                                         .value = 9000000,
                                                         .region = 2,
@@ -355,16 +357,47 @@ static void wishes_are_sentences(void **state)
                                                         .region = 3,
                                                         .device_count = 2,
                                                         .victim_count = 2}}};
-    expect(explanation_json(&names, &explanation),
-           "[{\"kind\":\"fewer_devices\",\"text\":\"with 1 device: 1 device in region-2 for "
-           "$4.50/h\",\"value\":1,\"region\":\"region-2\",\"devices\":1,\"victims\":0,"
-           "\"usd_micros_per_hour\":4500000},"
-           "{\"kind\":\"budget\",\"text\":\"with a budget of $9.00/h: 2 devices in region-2 for "
-           "$9.00/h\",\"value\":9000000,\"region\":\"region-2\",\"devices\":2,\"victims\":0,"
-           "\"usd_micros_per_hour\":9000000},"
-           "{\"kind\":\"class\",\"text\":\"at class P0: in region-3, where 2 workers of lower "
-           "classes would go\",\"value\":0,\"region\":\"region-3\",\"devices\":2,"
-           "\"victims\":2,\"usd_micros_per_hour\":0}]");
+    expect(
+        explanation_json(&names, &explanation),
+        "[{\"kind\":\"fewer_devices\",\"text\":\"with 1 device: 1 device in region-2 for "
+        "$4.50/h\",\"words\":\"with 1 device for $1.90/h "
+        "less\",\"value\":1,\"region\":\"region-2\",\"devices\":1,\"victims\":0,"
+        "\"usd_micros_per_hour\":4500000,\"extra_usd_micros_per_hour\":-1900000},"
+        "{\"kind\":\"budget\",\"text\":\"with a budget of $9.00/h: 2 devices in region-2 for "
+        "$9.00/h\",\"words\":\"with a budget of "
+        "$9.00/h\",\"value\":9000000,\"region\":\"region-2\",\"devices\":2,\"victims\":0,"
+        "\"usd_micros_per_hour\":9000000},"
+        "{\"kind\":\"class\",\"text\":\"at class P0: in region-3, where 2 workers of lower "
+        "classes would go\",\"words\":\"at P0\",\"value\":0,\"region\":\"region-3\",\"devices\":2,"
+        "\"victims\":2,\"usd_micros_per_hour\":0}]");
+}
+
+/* "would start now with fp16, or in region-4 for +$1.90/h, or without bf16" */
+static void wishes_are_words_of_a_line(void **state)
+{
+    static const char *const words[] = {"with fp16", "in region-4 for +$1.90/h", "without bf16"};
+    (void)state;
+    uint64_t fp16 = 0, bf16 = 0;
+    for (uint32_t i = 0; i < catalog.capability_count; i++) {
+        if (strcmp(catalog.capabilities[i], "fp16") == 0) fp16 = i;
+        if (strcmp(catalog.capabilities[i], "bf16") == 0) bf16 = i;
+    }
+    struct explanation two = {.wish_count = 2,
+                              .capability_mask = UINT64_C(1) << fp16 | UINT64_C(1) << bf16,
+                              .wishes = {{.kind = WISH_WITHOUT_CAPABILITY, .value = (int64_t)bf16},
+                                         {.kind = WISH_ANY_REGION,
+                                          .region = 4,
+                                          .has_extra = 1,
+                                          .extra_usd_micros_per_hour = 1900000}}};
+    struct explanation one = {
+        .wish_count = 1, .capability_mask = UINT64_C(1) << bf16, .wishes = {two.wishes[0]}};
+    json_t *rows = explanation_json(&names, &two), *last = explanation_json(&names, &one);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_string_equal(
+            words[i], json_string_value(json_object_get(
+                          i < 2 ? json_array_get(rows, i) : json_array_get(last, 0), "words")));
+    json_decref(rows);
+    json_decref(last);
 }
 
 int main(void)
@@ -375,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_deadline_is_a_sentence),
         cmocka_unit_test(the_next_free_time_is_a_sentence),
         cmocka_unit_test(wishes_are_sentences),
+        cmocka_unit_test(wishes_are_words_of_a_line),
         cmocka_unit_test(a_job_row),
         cmocka_unit_test(a_node_and_a_lease_row),
         cmocka_unit_test(an_offer_and_a_pool_row),

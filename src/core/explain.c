@@ -12,17 +12,9 @@ struct question {
     struct shape shape; /* the job's, with the wish in it */
     uint32_t lifted;    /* obstacles wished away */
     uint64_t ncu_milli; /* wished for, of a job that asks for NCU */
+    int64_t asked_usd_micros; /* an hour of its least as it asks, were it in stock; -1: not sold */
     struct explanation *answer;
 };
-
-static void note(struct question *q, uint32_t kind, int64_t value, const struct wish *found)
-{
-    if (q->answer->wish_count == WISHES_MAX) return;
-    struct wish *wish = &q->answer->wishes[q->answer->wish_count++];
-    *wish = *found;
-    wish->kind = kind;
-    wish->value = value;
-}
 
 /* Would it start now? What it would hold at first. */
 static bool would_start(const struct question *q, struct wish *ret_wish)
@@ -57,6 +49,27 @@ static bool would_start(const struct question *q, struct wish *ret_wish)
     return true;
 }
 
+/* With the wish that is in the question. */
+static void compare(struct question *q, struct wish *wish)
+{
+    struct wish least;
+    q->shape.devices_max = q->shape.devices_min;
+    if (q->asked_usd_micros < 0 || wish->victim_count > 0) return;
+    if (!would_start(q, &least) || least.victim_count > 0) return;
+    wish->has_extra = 1;
+    wish->extra_usd_micros_per_hour = least.usd_micros_per_hour - q->asked_usd_micros;
+}
+
+static void note(struct question *q, uint32_t kind, int64_t value, const struct wish *found)
+{
+    if (q->answer->wish_count == WISHES_MAX) return;
+    struct wish *wish = &q->answer->wishes[q->answer->wish_count++];
+    *wish = *found;
+    wish->kind = kind;
+    wish->value = value;
+    compare(q, wish);
+}
+
 /* The job's shape with one change, made by the caller between begin and ask. */
 static struct shape *begin(struct question *q)
 {
@@ -87,6 +100,7 @@ static void ask_fewer(struct question *q)
             high = s->devices_min;
         }
     }
+    begin(q)->devices_min = low;
     if (low > 0) note(q, WISH_FEWER_DEVICES, low, &best);
 }
 
@@ -103,8 +117,9 @@ static void ask_fewer_ncu(struct question *q)
         if (starts) best = found;
         *(starts ? &low : &high) = middle;
     }
-    q->ncu_milli = asked;
+    q->ncu_milli = low * 100;
     if (low > 0) note(q, WISH_FEWER_NCU, (int64_t)low * 100, &best);
+    q->ncu_milli = asked;
 }
 
 static void ask_capabilities(struct question *q)
@@ -130,6 +145,18 @@ static void ask_memory(struct question *q)
         begin(q)->vram_min_mib = limit = next;
         ask(q, WISH_LESS_MEMORY, next);
     }
+}
+
+static int64_t price_as_asked(struct question *q)
+{
+    struct wish found;
+    struct shape *s = begin(q);
+    s->budget_usd_micros_per_hour = 0;
+    s->devices_max = s->devices_min;
+    q->lifted = OBSTACLE_STOCK | OBSTACLE_KEPT | OBSTACLE_LIMIT | OBSTACLE_GATE | OBSTACLE_DOLLARS;
+    bool sold = would_start(q, &found) && found.victim_count == 0;
+    q->lifted = 0;
+    return sold ? found.usd_micros_per_hour : -1;
 }
 
 static void ask_budget(struct question *q)
@@ -209,6 +236,8 @@ bool pool_explain(const pool *p, uint64_t job_id, struct explanation *ret_explan
     const struct shape *s = &p->shapes[p->jobs[job].shape];
     find_next(p, job, &ret_explanation->next);
     q.ncu_milli = terms_of(p, s)->ncu_milli;
+    q.asked_usd_micros = price_as_asked(&q);
+    ret_explanation->capability_mask = s->capability_mask;
     if (q.ncu_milli != 0)
         ask_fewer_ncu(&q);
     else

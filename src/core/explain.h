@@ -36,6 +36,10 @@ struct wish {
     int64_t usd_micros_per_hour; /* of what it would hold at first; of what it pays for */
     uint32_t kind, region, device_count;
     uint32_t victim_count; /* workers of lower classes that would have to go; 0 = none */
+    /* What its least would cost an hour more so than as it asks, were that in stock; has_extra 0: not known,
+     * nothing that it asks for is sold, or others have to go. */
+    int64_t extra_usd_micros_per_hour;
+    uint32_t has_extra, reserved;
 };
 
 /* When devices for its least come free without any change: by the run times that jobs declare, or that
@@ -50,6 +54,7 @@ struct next_free {
 
 struct explanation {
     uint32_t wish_count, reserved;
+    uint64_t capability_mask; /* that it asks for */
     struct next_free next;
     struct wish wishes[WISHES_MAX];
 };

@@ -89,11 +89,17 @@ static struct explanation explain(struct test_job job)
     assert_int_equal(bench_job_state(&b, 2), JOB_QUEUED);
     assert_true(pool_explain(b.p, 2, &e));
     bench_close(&b);
+    int64_t asked = -1; /* what each is said to cost more than */
     for (uint32_t i = 0; i < e.wish_count; i++) {
+        const struct wish *wish = &e.wishes[i];
+        struct job_view view;
         open_world(&b);
-        bench_submit(&b, grant(job, &e.wishes[i]));
-        uint32_t state = bench_job_state(&b, 2);
-        assert_true(state == JOB_STARTING || state == JOB_RUNNING);
+        bench_submit(&b, grant(job, wish));
+        assert_true(pool_job_find(b.p, 2, &view));
+        assert_true(view.state == JOB_STARTING || view.state == JOB_RUNNING);
+        int64_t base = view.usd_micros_per_hour - wish->extra_usd_micros_per_hour;
+        if (wish->has_extra) assert_true(asked < 0 || asked == base);
+        if (wish->has_extra) asked = base;
         bench_close(&b);
     }
     return e;
@@ -107,6 +113,10 @@ static void a_full_region(void **state)
     assert_int_equal(find(&e, WISH_FEWER_DEVICES)->value, 3);
     assert_int_equal(find(&e, WISH_ANY_REGION)->usd_micros_per_hour, 40 * USD);
     assert_int_equal(find(&e, WISH_ANY_REGION)->region, 2);
+    assert_true(
+        find(&e, WISH_ANY_REGION)->has_extra); /* owned devices, were they free, cost nothing */
+    assert_int_equal(find(&e, WISH_ANY_REGION)->extra_usd_micros_per_hour, 40 * USD);
+    assert_false(find(&e, WISH_CLASS)->has_extra);
     assert_int_equal(find(&e, WISH_CLASS)->value, JOB_CLASS_P0); /* 70 % are not eight devices */
     assert_int_equal(find(&e, WISH_CLASS)->victim_count, 1);
     assert_null(find(&e, WISH_WITHOUT_CAPABILITY)); /* T4 are not in that region */

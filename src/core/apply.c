@@ -335,6 +335,7 @@ static void checkpoint(pool *p, const struct pool_event *event)
     j->ckpt_step = event->u.ckpt_durable.step;
     j->ckpt_us = p->now_us;
     deadline_saved(p, slot);
+    if (plan_is_degraded(p, slot)) job_touch(p, slot); /* it may leave now */
 }
 
 static void drain_asked(pool *p, const struct pool_event *event, struct pool_output *out)

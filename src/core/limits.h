@@ -66,6 +66,11 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
     INT64_C(60000000)                 /* guaranteed capacity is kept this long before spot      \
                                             may replace it: bounds the swaps of a node-hour */
 #define SWAP_GAIN_PPM INT64_C(900000) /* spot must cost below this share to be taken (back) */
+/* Back from the next tier (tier.h): it stays there so long at least, twice as long after each return, up
+ * to 16 times; and leaves it within so long after a checkpoint. */
+#define TIER_HOLD_US  INT64_C(1800000000)
+#define TIER_SAVED_US INT64_C(60000000)
+enum { TIER_DOUBLINGS_MAX = 4 };
 /* A job's hourly budget when prices rise after buying. Trading a node costs a boot and a hand-over,
  * so: more than 2 % above is acted upon at once, less only when it lasts a minute (at most 0.04 %
  * of an hour's budget), and for ten minutes after a node went more is bought only within 90 % of

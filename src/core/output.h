@@ -239,7 +239,10 @@ enum decision_kind {
     X(NCU_FITS, "fits: needs ~a NCU, the pool can reach ~b")                                       \
     X(NCU_MIX, "the cheapest mix of ~c NCU to be had: #b devices for $a/h")                        \
     X(NCU_PART, "part of the cheapest mix: $a/h for ~c NCU[ within $b/h left]")                    \
-    X(WAIT_NCU, "waits: needs ~a NCU, and no region it may use has more than ~b to be had")
+    X(WAIT_NCU, "waits: needs ~a NCU, and no region it may use has more than ~b to be had")        \
+    X(TIER_BACK,                                                                                   \
+      "its own pools have devices for it again, ~b NCU for its ~c in the next tier: leaves "       \
+      "it at the checkpoint of @a s ago")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

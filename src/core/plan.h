@@ -5,6 +5,7 @@
  *            plan_admit.c  yes or no at the door, with what would make it possible
  *            plan_place.c  which region a job starts in; devices taken there
  *            plan_ncu.c    jobs that ask for NCU: the cheapest mix
+ *            plan_tier.c   from the next tier back to its own
  *            plan_wait.c   why a job waits
  *            plan_buy.c    the supply of a region in the order in which it is taken (parts of it:
  *                          supply.h; what is asked of it: demand.c)
@@ -89,6 +90,12 @@ bool plan_leaves_region(const pool *p, uint32_t job); /* all is lost, and anothe
 bool plan_is_ncu(const pool *p, const struct job *j); /* live ones only */
 void plan_ncu_count(pool *p, uint32_t job);           /* its gang, from what it holds */
 bool plan_grow_ncu(pool *p, uint32_t job, struct holding held, struct pool_output *out);
+
+/* plan_tier.c */
+bool plan_is_degraded(const pool *p, uint32_t job); /* it holds devices of the next tier */
+/* True: it left the next tier and is queued. Else ret_look_us: when to look again; INT64_MAX = never. */
+bool plan_climb(pool *p, uint32_t job, struct holding held, int64_t *ret_look_us,
+                struct pool_output *out);
 
 /* plan_wait.c */
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,

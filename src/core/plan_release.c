@@ -180,10 +180,14 @@ void plan_review(pool *p, uint32_t job, struct pool_output *out)
         plan_requeue(p, job, out);
         return;
     }
-    job_interest(p, job, held.device_count < j->devices_max || held.fallback_count > 0);
+    int64_t climb_us;
+    if (plan_climb(p, job, held, &climb_us, out)) return;
+    job_interest(p, job,
+                 held.device_count < j->devices_max || held.fallback_count > 0 ||
+                     climb_us != INT64_MAX);
     int64_t moves_us =
         j->deadline_us != 0 ? deadline_review(p, job, held, out) : swap_back(p, job, held, out);
-    j->review_us = earlier(moves_us, budget_due_us(p, j));
+    j->review_us = earlier(earlier(moves_us, climb_us), budget_due_us(p, j));
     if (j->state == JOB_STARTING && held.device_count < j->devices_min)
         j->review_us = j->short_since_us + p->config.boot_timeout_us;
     job_rearm_budget(p, job);

@@ -310,7 +310,7 @@ struct job {
     uint32_t tenant, project, team, experiment;
     uint32_t failures, last_kind, last_reason;
     uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
-    uint32_t account, reserved_account;
+    uint32_t account, tier_returns;   /* how often it came back from the next tier */
     uint32_t replaced_count, reclaims; /* reclaims: its promises are of borrowed quota (promise.h) */
     uint32_t over_said, claims; /* that its gang minimum is above its hourly budget */
     /* Service at its usual speed so far, as of then; and its speed now, RATE_ONE = usual. */

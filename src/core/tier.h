@@ -4,7 +4,8 @@
  *            its terms names the one that comes last.
  * Rule       A job that starts is looked for in its own tier first, in all regions; only when nothing there
  *            reaches its minimum, in the next. All of its devices are of one tier, that of the first it
- *            holds. Nobody is preempted and nothing reserved for it in the next tier.
+ *            holds. Nobody is preempted and nothing reserved for it in the next tier. It comes back to
+ *            its own when that has enough for it (plan_tier.c).
  */
 #ifndef SHOAL_CORE_TIER_H
 #define SHOAL_CORE_TIER_H

@@ -116,6 +116,123 @@ static void a_loss_is_made_up_in_the_tier_where_it_runs(void **state)
     bench_close(&b);
 }
 
+static void save(struct bench *b, uint64_t job_id, uint64_t step)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_CKPT_DURABLE,
+                                      .u.ckpt_durable = {.job_id = job_id, .step = step}});
+    settle(b);
+}
+
+/* Every node that is let go is gone at once, and its worker has handed over; the others come up. */
+static void obey(struct bench *b)
+{
+    struct node_view n;
+    struct lease_view lease;
+    for (uint32_t i = 0; i < pool_leases_end(b->p); i++)
+        if (pool_lease_at(b->p, i, &lease) && lease.stop_reason != 0)
+            bench_worker(b, lease.node_key, lease.job_id, lease.worker_id, WORKER_PHASE_STOPPED, 0);
+    for (uint32_t i = 0; i < pool_nodes_end(b->p); i++)
+        if (pool_node_at(b->p, i, &n) && n.state == NODE_RELEASING)
+            bench_node_full(b, n.node_key, NODE_PHASE_GONE, NODE_REASON_RELEASED, 0, 0);
+    bench_raise(b);
+    settle(b);
+}
+
+static void it_comes_back_to_its_own_tier_at_a_checkpoint(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_world(&b, 0, 8);
+    submit(&b, 1, 4, 3, TERMS);
+    bench_raise(&b);
+    offer(&b, H100, 8);
+    bench_live(&b, 600 * SECOND_US);
+    save(&b, 1, 1);
+    assert_int_equal(nodes_of(&b, T4), 4); /* not before it has been there for a while */
+    bench_live(&b, 1500 * SECOND_US);
+    assert_int_equal(nodes_of(&b, H100), 0); /* nor long after a checkpoint */
+    save(&b, 1, 2);
+    const struct pool_decision *d = bench_decision(&b, DECISION_PLACE, REASON_TIER_BACK);
+    if (d != NULL) assert_true(d->job_id == 1 && d->b == 4 * 2500 && d->c == 4 * 2000);
+    assert_int_equal(b.said[DECISION_PLACE][REASON_TIER_BACK], 1);
+    assert_int_equal(nodes_of(&b, H100), 4); /* in the same round */
+    obey(&b);
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_int_equal(nodes_of(&b, H100), 4);
+    bench_live(&b, 300 * SECOND_US);
+    obey(&b);
+    assert_int_equal(nodes_of(&b, T4), 0);
+    bench_close(&b);
+}
+
+static void it_stays_where_its_own_tier_has_less(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_world(&b, 0, 8);
+    bench_submit(&b, (struct test_job){.id = 1, /* two at least, eight at most */
+                                       .min = 2,
+                                       .max = 8,
+                                       .job_class = JOB_CLASS_P2,
+                                       .pool_mask = 3,
+                                       .terms_id = TERMS});
+    bench_raise(&b);
+    assert_int_equal(nodes_of(&b, T4), 8);
+    offer(&b, H100, 2);
+    for (uint64_t step = 1; step <= 60; step++) {
+        bench_live(&b, 60 * SECOND_US);
+        save(&b, 1, step);
+    }
+    assert_int_equal(nodes_of(&b, T4), 8); /* 16 NCU, and 5 there */
+    offer(&b, H100, 7);
+    save(&b, 1, 61);
+    assert_int_equal(nodes_of(&b, H100), 7);
+    bench_close(&b);
+}
+
+static void it_stays_when_it_is_about_to_end(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_world(&b, 0, 8);
+    bench_terms(&b, TERMS + 1, (struct job_terms){.degrade = 2, .run_us = 3000 * SECOND_US});
+    submit(&b, 1, 4, 3, TERMS + 1);
+    bench_raise(&b);
+    offer(&b, H100, 8);
+    for (uint64_t step = 1; step <= 45; step++) {
+        bench_live(&b, 60 * SECOND_US);
+        save(&b, 1, step);
+    }
+    assert_int_equal(nodes_of(&b, T4), 4);
+    bench_close(&b);
+}
+
+/* Its own tier comes for a few minutes and goes again, all day: at most one move in the first half hour, then
+ * one an hour, two, four, eight. */
+static void a_tier_that_comes_and_goes_moves_it_seldom(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct node_view n;
+    open_world(&b, 0, 8);
+    submit(&b, 1, 4, 3, TERMS);
+    bench_raise(&b);
+    for (uint64_t step = 1; step <= 24 * 12; step++) {
+        offer(&b, H100, step % 2 == 0 ? 4 : 0);
+        bench_live(&b, 300 * SECOND_US);
+        save(&b, 1, step);
+        obey(&b);
+        if (step % 2 != 0) continue;
+        offer(&b, H100, 0);
+        for (uint32_t i = 0; i < pool_nodes_end(b.p); i++) /* taken again */
+            if (pool_node_at(b.p, i, &n) && n.model == H100 && n.state <= NODE_READY)
+                bench_node_full(&b, n.node_key, NODE_PHASE_GONE, NODE_REASON_PREEMPTED, 0, 0);
+        obey(&b);
+    }
+    assert_in_range(b.said[DECISION_PLACE][REASON_TIER_BACK], 2, 6);
+    bench_close(&b);
+}
+
 static void without_the_wish_it_waits(void **state)
 {
     (void)state;
@@ -132,6 +249,10 @@ int main(void)
         cmocka_unit_test(its_own_tier_comes_first_however_cheap_the_next_is),
         cmocka_unit_test(tiers_are_not_mixed_in_one_job),
         cmocka_unit_test(a_loss_is_made_up_in_the_tier_where_it_runs),
+        cmocka_unit_test(it_comes_back_to_its_own_tier_at_a_checkpoint),
+        cmocka_unit_test(it_stays_where_its_own_tier_has_less),
+        cmocka_unit_test(it_stays_when_it_is_about_to_end),
+        cmocka_unit_test(a_tier_that_comes_and_goes_moves_it_seldom),
         cmocka_unit_test(without_the_wish_it_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -420,6 +420,7 @@ static void walk_job(struct walk *w, pool *p, struct job *j)
     walk_u32(w, &j->wait_reason);
     walk_u32(w, &j->wait_count);
     walk_index(w, &j->account, p->accounts_end);
+    walk_u32(w, &j->tier_returns);
     walk_u32(w, &j->over_said);
     walk_slot(w, &j->pack_set, pack_sets(p->pack));
     walk_u32(w, &j->pack_milli);

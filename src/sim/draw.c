@@ -205,6 +205,19 @@ static void draw_data(struct sim *s, uint32_t index)
     job->submit.u.job_submitted.terms_id = 21 + kind;
 }
 
+/* The first pool, and the second when that has nothing. */
+static void draw_tier(struct sim *s, uint32_t index)
+{
+    struct sim_random random = sim_random_fork(s->seed, 4400 + index);
+    struct sim_job *job = &s->jobs[index];
+    if (job->terms.kind != 0 || !sim_random_chance(&random, 200000)) return;
+    job->terms.kind = POOL_EVENT_TERMS_DEFINED;
+    job->terms.u.terms_defined.terms_id = 29;
+    job->terms.u.terms_defined.terms.degrade = 2;
+    job->submit.u.job_submitted.terms_id = 29;
+    job->submit.u.job_submitted.pool_mask = (1 << SIM_POOLS_COUNT) - 1;
+}
+
 /* NCU instead of devices, at a price per NCU that is often just enough. */
 static void draw_ncu(struct sim *s, uint32_t index)
 {
@@ -238,6 +251,7 @@ static void draw_job(struct sim *s, uint32_t index)
         draw_nearness(s, index);
         draw_data(s, index);
         draw_ncu(s, index);
+        draw_tier(s, index);
     }
     job->submit.u.job_submitted.job_id = index + 1;
     job->submit.u.job_submitted.spec_hash = sim_random_next(&random);

@@ -195,15 +195,18 @@ static bool parse_offer(struct sim_scenario *scenario, const char *rest, struct 
     struct sim_offer *o = &scenario->offers[scenario->offer_count];
     char kind[16];
     int64_t cents, on_demand_cents;
+    uint32_t tier = 1;
     if (sscanf(rest,
                "%" SCNu64 " kind %15s region %u devices %u cents %" SCNd64 " on_demand %" SCNd64
-               " stock %u",
-               &o->id, kind, &o->region, &o->device_count, &cents, &on_demand_cents,
-               &o->stock) != 7)
+               " stock %u tier %u",
+               &o->id, kind, &o->region, &o->device_count, &cents, &on_demand_cents, &o->stock,
+               &tier) < 7 ||
+        tier < 1 || tier > SIM_POOLS_COUNT)
         return say_bad(scenario,
                        "an offer is: offer ID kind KIND region N devices N cents N on_demand N "
-                       "stock N",
+                       "stock N, perhaps tier 1 or 2",
                        ret_error);
+    o->model = tier - 1;
     o->capacity = capacity_of(kind);
     if (o->capacity == 0)
         return say_bad(scenario, "a kind is owned, reserved, on_demand or spot", ret_error);
@@ -240,6 +243,21 @@ static bool parse_job(struct sim_scenario *scenario, const char *rest, struct er
     job->submit.u.job_submitted.price_threshold_ppm = threshold_percent * 10000;
     job->work_us = work_s * SIM_SECOND_US;
     job->submit_us = at_s * SIM_SECOND_US;
+    return true;
+}
+
+/* Its pools are the first tier, then the second. */
+static bool parse_degrade(struct sim_scenario *scenario, const char *rest, struct error *ret_error)
+{
+    unsigned long number = strtoul(rest, NULL, 10);
+    if (number < 1 || number > scenario->job_count)
+        return say_bad(scenario, "it is: degrade JOB, of a job that stands above", ret_error);
+    struct sim_job *job = &scenario->jobs[number - 1];
+    job->terms.kind = POOL_EVENT_TERMS_DEFINED;
+    job->terms.u.terms_defined.terms_id = 1;
+    job->terms.u.terms_defined.terms.degrade = SIM_POOLS_COUNT;
+    job->submit.u.job_submitted.terms_id = 1;
+    job->submit.u.job_submitted.pool_mask = (1 << SIM_POOLS_COUNT) - 1;
     return true;
 }
 
@@ -284,6 +302,7 @@ static bool parse_line(struct sim_scenario *scenario, char *line, struct error *
     if (strcmp(line, "option") == 0) return parse_option(scenario, rest, ret_error);
     if (strcmp(line, "offer") == 0) return parse_offer(scenario, rest, ret_error);
     if (strcmp(line, "job") == 0) return parse_job(scenario, rest, ret_error);
+    if (strcmp(line, "degrade") == 0) return parse_degrade(scenario, rest, ret_error);
     if (strcmp(line, "at") == 0) return parse_action(scenario, rest, ret_error);
     if (strcmp(line, "expect") == 0)
         return parse_expect(scenario, rest, /* never */ false, ret_error);
@@ -332,11 +351,19 @@ static bool compare(const struct sim_scenario *scenario, const char *timeline,
 static void fill(struct sim *s, struct sim_scenario *scenario)
 {
     s->scenario = scenario;
-    s->model_count = 1;
-    s->models[0].kind = POOL_EVENT_MODEL_DEFINED;
-    s->models[0].u.model_defined.ncu_milli = 1000;
-    s->models[0].u.model_defined.vram_mib = 40960;
-    s->models[0].u.model_defined.capability_mask = 1;
+    s->model_count = s->pool_count = SIM_POOLS_COUNT;
+    for (uint32_t i = 0; i < SIM_POOLS_COUNT; i++) { /* a tier is a pool of one model */
+        s->models[i].kind = POOL_EVENT_MODEL_DEFINED;
+        s->models[i].u.model_defined.model = i;
+        s->models[i].u.model_defined.ncu_milli = 1000 >> i;
+        s->models[i].u.model_defined.vram_mib = 40960;
+        s->models[i].u.model_defined.capability_mask = 1;
+        s->pools[i].kind = POOL_EVENT_POOL_DEFINED;
+        s->pools[i].u.pool_defined.pool = i;
+        s->pools[i].u.pool_defined.capability_mask = 1;
+        s->pools[i].u.pool_defined.hardware_mask = UINT64_C(1) << i;
+        s->pools[i].u.pool_defined.price_threshold_ppm = 1000000;
+    }
     memcpy(s->offers, scenario->offers, sizeof s->offers);
     memcpy(s->jobs, scenario->jobs, sizeof s->jobs);
     s->offer_count = scenario->offer_count;

@@ -298,6 +298,7 @@ static struct spot_job standing(const pool *p, uint32_t job, uint32_t *ret_offer
     if (result.work_left == 0) result.work_left = 1; /* it has not said that it is done */
     if (!job_is_bound(j) || !is_gang_whole(p, job)) return result;
     result.place = SPOT_ON_DEMAND;
+    uint32_t kept = 0; /* devices that no spot market takes */
     for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next) {
         const struct node *n = &p->nodes[p->leases[l].node];
         if (!lease_holds(&p->leases[l]) || !node_is_usable(n)) continue;
@@ -306,9 +307,16 @@ static struct spot_job standing(const pool *p, uint32_t job, uint32_t *ret_offer
         int64_t rest_us = start_us - (p->now_us - n->ordered_us);
         if (n->state != NODE_READY && rest_us > 0 && ticks_up(rest_us) > result.starting_left)
             result.starting_left = ticks_up(rest_us);
-        if (o->capacity != CAPACITY_SPOT) continue;
+        if (o->capacity != CAPACITY_SPOT) {
+            kept += p->leases[l].device_count;
+            continue;
+        }
         result.place = SPOT_ON_ZONE;
         *ret_offer = n->offer;
+    }
+    if (kept >= j->devices_min) { /* what it has from spot is beyond its least: no loss stops it */
+        result.place = SPOT_ON_DEMAND;
+        *ret_offer = SLOT_NONE;
     }
     return result;
 }

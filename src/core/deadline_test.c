@@ -25,6 +25,7 @@ struct world {
     uint64_t random;
     int64_t boot_us, saves_us; /* saves_us 0 = it never saves by itself */
     bool saves_on_stop, has_notice, counts_steps;
+    uint32_t devices_max; /* 0: of one size */
     bool is_up[SPOTS];
     int64_t turns_us[SPOTS]; /* when a zone goes up or down */
     int64_t done_us, saved_us, saved_at_us, work_us, step_us, deadline_us;
@@ -136,7 +137,8 @@ static void stop(struct world *w, struct machine *m)
 static void start(struct world *w, struct machine *m, uint64_t worker_id)
 {
     if (m->has_worker || m->is_over) return;
-    for (uint32_t i = 0; i < w->machine_count; i++) assert_false(w->machines[i].has_worker);
+    for (uint32_t i = 0; i < w->machine_count && w->devices_max == 0; i++)
+        assert_false(w->machines[i].has_worker);
     m->has_worker = true;
     m->worker_id = worker_id;
     m->works_since_us = w->saved_at_us = w->b.now_us;
@@ -270,9 +272,9 @@ static void submit(struct world *w, int64_t work_us, int64_t deadline_us)
     bench_terms(&w->b, 9, terms);
     bench_submit(&w->b, (struct test_job){.id = 1,
                                           .min = 1,
-                                          .max = 1,
+                                          .max = w->devices_max > 1 ? w->devices_max : 1,
                                           .job_class = JOB_CLASS_P2,
-                                          .kind = draw(w, 2) ? JOB_KIND_BATCH : JOB_KIND_ELASTIC,
+                                          .kind = draw(w, 2) && w->devices_max == 0 ? JOB_KIND_BATCH : JOB_KIND_ELASTIC,
                                           .terms_id = 9});
     commands(w);
 }
@@ -483,6 +485,24 @@ static void who_saves_nothing_leaves_spot_in_time(void **state)
     bench_close(&w.b);
 }
 
+/* Its least is on guaranteed capacity: a loss of what it has from spot besides stops nothing, so that is
+ * not left and bought again, however little time there is. */
+static void spot_beyond_the_least_is_kept(void **state)
+{
+    (void)state;
+    struct world w;
+    one_spot_up(&w);
+    w.saves_us = 0; /* what it has not saved would be too much to do again */
+    w.devices_max = 3;
+    submit(&w, 10 * HOURS_US, 10 * HOURS_US + 15 * MINUTE_US);
+    for (uint32_t i = 0; i < 120; i++) pass(&w);
+    assert_int_equal(said(&w, DECISION_BUY, REASON_DEADLINE_FORCED), 1);
+    assert_true(said(&w, DECISION_BUY, REASON_DEADLINE_SPOT) > 0);
+    assert_int_equal(said(&w, DECISION_DRAIN, REASON_DEADLINE_UNSAVED), 0);
+    assert_int_equal(w.moves, 3);
+    bench_close(&w.b);
+}
+
 /* Spot is back and there is time: the on-demand node goes, once. */
 static void back_to_spot_when_there_is_time(void **state)
 {
@@ -640,6 +660,7 @@ int main(void)
         cmocka_unit_test(waits_for_spot_until_it_must_not),
         cmocka_unit_test(the_policy_is_its_pools_else_its_classes),
         cmocka_unit_test(who_saves_nothing_leaves_spot_in_time),
+        cmocka_unit_test(spot_beyond_the_least_is_kept),
         cmocka_unit_test(back_to_spot_when_there_is_time),
         cmocka_unit_test(no_deadline_is_missed_while_guaranteed_capacity_is_on_sale),
         cmocka_unit_test(the_table_is_no_dearer_than_greedy_and_uniform_progress),

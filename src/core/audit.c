@@ -1,7 +1,9 @@
 /* A guard beside random_test.c: what the core decides is checked on a copy of the pool.
  *
  * How        Linked with --wrap: preempt_best() and act_decision() come through here. A copy is made from
- *            a snapshot, changed by hand, and asked whether the job would start there.
+ *            a snapshot, changed by hand, and asked whether the job would start there. With a third argument
+ *            (FIRST LAST alone) there is no twin, whose decisions would be checked once more: 20 times as
+ *            fast, and no decision is left out.
  * Victims    With all of them gone (and whoever is on his way out) the job starts; without any one of
  *            them it does not: nobody goes in vain, nobody too many.
  * Reasons    Of a wait or refusal: with that obstacle taken away, and nothing else, the job starts; or,

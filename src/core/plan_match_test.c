@@ -309,6 +309,21 @@ static void a_gang_is_matched_whole(void **state)
     bench_close(&b);
 }
 
+/* One device of each model is free: before a gang takes the third from somebody, it starts on both. */
+static void a_gang_takes_several_models_before_victims(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_pool(&b, 2, 1);
+    two_works(&b);
+    submit(&b, 1, 12, 1, JOB_CLASS_P3);
+    submit(&b, 2, 12, 2, JOB_CLASS_P1);
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTS], 0);
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
+    bench_close(&b);
+}
+
 /* They hand over one after the other: what the first leaves is not for 3, which is older than 4. */
 static void a_gang_gets_the_devices_that_come_free_for_it(void **state)
 {
@@ -630,6 +645,7 @@ int main(void)
         cmocka_unit_test(classes_stay_strict),
         cmocka_unit_test(rounds_move_only_preemptible_classes),
         cmocka_unit_test(a_gang_is_matched_whole),
+        cmocka_unit_test(a_gang_takes_several_models_before_victims),
         cmocka_unit_test(a_gang_gets_the_devices_that_come_free_for_it),
         cmocka_unit_test(a_gang_that_never_worked_is_not_bound_to_its_region),
         cmocka_unit_test(who_cannot_start_where_it_was_matched_is_not_overtaken),

@@ -475,6 +475,14 @@ void plan_demand(const pool *p, uint32_t job, struct demand *ret_demand)
     demand_limit(p, ret_demand, job);
 }
 
+/* A gang that is matched waits for devices of one model; but before it takes those of others, or is refused,
+ * it starts on what there is of several. */
+static bool takes_any_mix(const pool *p, const struct shape *s, uint32_t job)
+{
+    return p->classes[s->job_class].may_preempt_mask != 0 || !class_queues(p, s->job_class) ||
+           quota_may_reclaim(p, p->jobs[job].account);
+}
+
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
 {
     const struct shape *s = &p->shapes[shape];
@@ -493,7 +501,8 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     struct demand demand;
     plan_demand(p, job, &demand);
     struct mix mix;
-    if (plan_match_whole(p, job, &demand, plan_works_still(p, &p->jobs[job]), &mix)) {
+    bool found = plan_match_whole(p, job, &demand, plan_works_still(p, &p->jobs[job]), &mix);
+    if (found || (mix.device_count >= s->devices_min && takes_any_mix(p, s, job))) {
         plan_bind(p, job, mix.region_index, &mix, out);
         promise_drop(p, job); /* it is planned next: nobody behind it comes before */
         plan_match_next(p, shape);

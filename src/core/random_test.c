@@ -181,9 +181,13 @@ static void on_entries(struct world *w)
     }
 }
 
+static uint64_t events;
+static bool alone; /* the audit's long form: what a twin decides would be checked a second time */
+
 /* A twin made from a snapshot must say and become exactly the same. */
 static void check_twin(struct world *w, const struct pool_event *event)
 {
+    if (alone) return;
     if (w->twin != NULL) {
         pool_step(w->twin, event, &w->twin_out);
         assert_int_equal(pool_digest(w->twin), pool_digest(w->b.p));
@@ -580,8 +584,12 @@ static void calm_down(struct world *w)
     for (uint32_t i = 0; i < 200 && !is_at_rest(w); i++) pass_time(w);
     if (!is_at_rest(w)) print_owed(w);
     assert_true(is_at_rest(w));
-    /* An offer that kept refusing may be left alone for a few backoffs more; then nothing waits. */
-    for (uint32_t i = 0; i < 2000 && pool_next_wake_us(w->b.p) != INT64_MAX; i++) pass_time(w);
+    /* An offer that kept refusing is left alone for a few backoffs more, what one took is forgotten after
+     * hours; then nothing waits. */
+    for (uint32_t i = 0; i < 2000 && pool_next_wake_us(w->b.p) != INT64_MAX; i++) {
+        w->b.now_us = pool_next_wake_us(w->b.p);
+        pass_time(w);
+    }
     assert_int_equal(pool_next_wake_us(w->b.p), INT64_MAX);
 }
 
@@ -632,6 +640,7 @@ static void run_seed(uint64_t seed, struct pool_limits limits, uint64_t *marks)
     calm_down(w);
     check_bills(w);
     *marks |= w->marks;
+    events += w->b.seq;
     free(w->twin_memory);
     free(w->snapshot);
     bench_close(&w->b);
@@ -667,7 +676,7 @@ static void every_seed_holds_and_comes_to_rest(void **state)
     for (uint64_t seed = seed_first; seed <= seed_end; seed++) play(seed, &marks);
     for (size_t i = 0; seed_end == SEEDS && i < sizeof remembered / sizeof remembered[0]; i++)
         play(remembered[i], &marks);
-    printf("marks %" PRIx64 "\n", marks);
+    printf("marks %" PRIx64 ", %" PRIu64 " events\n", marks, events);
 }
 
 /* FIRST LAST: other seeds, for hours if you like (tests/chaos/run.sh). */
@@ -677,6 +686,7 @@ int main(int argc, char **argv)
         seed_first = strtoull(argv[1], NULL, 10);
         seed_end = strtoull(argv[2], NULL, 10);
     }
+    alone = argc > 3;
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_seed_holds_and_comes_to_rest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

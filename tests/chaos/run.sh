@@ -66,14 +66,18 @@ links() { # each kind of link under kills, mostly in the middle of a transfer
     done
 }
 
-fuzz_core() { # some ten million events, every victim and reason checked on a copy; a failing seed is told
+fuzz_core() { # ten million events, every victim and reason checked on a copy; a failing seed is told
     bad=0
-    for seed in $(seq "${FIRST:-1}" "${LAST:-4000}"); do
-        build/src/core/core_audit_test "$seed" "$seed" >out/chaos/fuzz-core.seed 2>&1 && continue
+    events=0
+    for seed in $(seq "${FIRST:-1}" "${LAST:-4300}"); do
+        if build/src/core/core_audit_test "$seed" "$seed" alone >out/chaos/fuzz-core.seed 2>&1; then
+            events=$((events + $(sed -n 's/^marks.*, \([0-9]*\) events$/\1/p' out/chaos/fuzz-core.seed)))
+            continue
+        fi
         echo "seed $seed: $(grep -E 'audit:|ERROR|assert' out/chaos/fuzz-core.seed | head -n 1)"
         bad=$((bad + 1))
     done
-    echo "$bad seeds failed"
+    echo "$events events; $bad seeds failed"
     [ "$bad" -eq 0 ]
 }
 

@@ -109,6 +109,28 @@ static void a_class_waits_at_its_gate_and_goes_on_when_others_end(void **state)
     bench_close(&b);
 }
 
+/* Of two devices that it lacks its gate lets it buy one: only one is taken from somebody. */
+static void what_a_gate_leaves_is_bought_before_victims(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b);
+    sell(&b, 2, H100, CAPACITY_OWNED, 2, 0);
+    define_gate(&b, GATE_OF_CLASS, JOB_CLASS_P1, 6 * USD, GATE_NONE, GATE_NONE, false);
+    submit(&b, 1, JOB_CLASS_P3, 0, 0, 0);
+    submit(&b, 2, JOB_CLASS_P3, 0, 0, 0);
+    bench_raise(&b);
+    bench_submit(&b, (struct test_job){.id = 3,
+                                       .min = 2,
+                                       .max = 2,
+                                       .capability_mask = 1,
+                                       .job_class = JOB_CLASS_P1});
+    while (pool_next_wake_us(b.p) <= b.now_us) bench_tick(&b);
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTED_FOR], 1);
+    assert_int_equal(job_of(&b, 3)->leases.count, 1); /* bought, and not up yet */
+    bench_close(&b);
+}
+
 /* P0 may use nothing that is bought: owned devices first, then it is refused with the figures. */
 static void owned_devices_pass_a_gate_of_nothing(void **state)
 {
@@ -335,6 +357,7 @@ static void a_gate_says_nothing_of_a_matched_job(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_gate_leaves_is_bought_before_victims),
         cmocka_unit_test(a_class_waits_at_its_gate_and_goes_on_when_others_end),
         cmocka_unit_test(owned_devices_pass_a_gate_of_nothing),
         cmocka_unit_test(above_the_gate_a_job_is_refused_or_waits_as_declared),

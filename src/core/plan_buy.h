@@ -44,6 +44,7 @@ struct demand {
     const struct job_terms *terms;
     uint64_t compat_mask; /* models */
     uint32_t capacity_mask, threshold_ppm, job_class;
+    uint32_t gated, supply_mask; /* gated: kinds that may be had without victims; 0 = all */
     uint32_t devices_left;
     uint64_t ncu_left_milli;   /* of a job that asks for NCU: this is wanted, not devices */
     uint32_t special;          /* shares or a host's limits: part.h says what a node gives */
@@ -146,7 +147,7 @@ struct allowance;
 void demand_within(const pool *p, struct demand *demand, const struct allowance *left);
 void demand_limit(const pool *p, struct demand *demand, uint32_t job);
 /* Devices that others hold are taken only where no gate has a say: with one, of owned and reserved
- * capacity. False: nothing is left of the demand then. */
+ * capacity; what its gates leave of the rest is still bought. False: nobody may be a victim then. */
 bool demand_free_of_gates(const pool *p, struct demand *demand);
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros);
 struct demand demand_of(const struct shape *s, const struct job_terms *terms, uint32_t devices_left,

@@ -97,14 +97,15 @@ static uint32_t nodes_of(const pool *p, const struct preemption *plan)
 
 /* Beyond what supply gives in that region, victims; all within the models of the demand, and within the
  * share of the class of `s` (NULL: no matter). */
-static bool find_in(const struct search *from, const struct shape *s, const struct demand *supplied,
+static bool find_in(const struct search *from, const struct shape *s, const struct demand *asked,
                     uint32_t missing, struct preemption *plan)
 {
     const pool *p = from->p;
     const struct demand *demand = from->demand;
     struct mix mix;
-    struct demand rest = *demand;
-    supply_best(p, supplied, from->region_index, missing, &mix);
+    struct demand rest = *demand, supplied = *asked;
+    if (asked->gated) supplied.capacity_mask = asked->supply_mask;
+    supply_best(p, &supplied, from->region_index, missing, &mix);
     uint32_t had = demand->single_node ? 0 : mix.device_count;
     if (had >= missing) return false;
     if (rest.budget_left_usd_micros != INT64_MAX && had > 0)
@@ -116,7 +117,7 @@ static bool find_in(const struct search *from, const struct shape *s, const stru
     search.bears = missing;
     if (s != NULL) search.ncu_left = ncu_left(p, s, mix.new_ncu_milli);
     bool found = demand->near.spread != TOPOLOGY_ANY
-                     ? search_apart(&search, supplied, (enum supply_order)mix.order, plan)
+                     ? search_apart(&search, &supplied, (enum supply_order)mix.order, plan)
                  : demand->single_node ? search_node(&search, plan)
                                        : search_gang(&search, plan);
     if (!found) return false;

@@ -100,6 +100,8 @@ bool plan_climb(pool *p, uint32_t job, struct holding held, int64_t *ret_look_us
 /* plan_wait.c */
 void plan_wait(pool *p, uint32_t job, uint32_t reason, struct numbers numbers,
                struct pool_output *out);
+/* A gang runs at the speed of its slowest device: all are of the model that it was matched to. */
+void plan_stay_in_match(const pool *p, const struct job *j, struct demand *demand);
 bool plan_works_still(const pool *p, const struct job *j); /* where it is, a worker of it is too */
 /* A bound job could use more and gets none: what is in the way. */
 void plan_say_short(pool *p, uint32_t job, struct pool_output *out);

@@ -270,8 +270,7 @@ void plan_bind(pool *p, uint32_t job, uint32_t region_index, const struct mix *m
     job_touch(p, job);
 }
 
-/* A gang runs at the speed of its slowest device: all are of the model that it was matched to. */
-static void stay_in_match(const pool *p, const struct job *j, struct demand *demand)
+void plan_stay_in_match(const pool *p, const struct job *j, struct demand *demand)
 {
     if (j->match_market != SLOT_NONE)
         demand->compat_mask &= UINT64_C(1) << j->match_market % p->config.limits.models_max;
@@ -292,7 +291,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
         demand_of(s, terms_of(p, s), s->devices_min - held_count, held.usd_micros_per_hour);
     demand.job = job;
     demand.order = j->order;
-    if (job_is_bound(j)) stay_in_match(p, j, &demand);
+    if (job_is_bound(j)) plan_stay_in_match(p, j, &demand);
     demand_limit(p, &demand, job); /* no victims for what its account may not hold */
     if (demand.workers_left == 0) return false;
     if (!demand_free_of_gates(p, &demand)) return false;
@@ -337,7 +336,7 @@ static struct demand growth(const pool *p, uint32_t job, const struct holding *h
     struct demand demand =
         demand_of(s, terms_of(p, s), j->devices_max - held->device_count, held->usd_micros_per_hour);
     demand.job = job;
-    stay_in_match(p, j, &demand);
+    plan_stay_in_match(p, j, &demand);
     /* Beyond its minimum it takes nothing that is promised to anybody. */
     demand.order = has_least ? UINT64_MAX : j->order;
     if (!has_least) demand.run_us = predict_run_us(p, s, j->project);

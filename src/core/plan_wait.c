@@ -81,6 +81,7 @@ static struct lack lack_of(const pool *p, uint32_t job)
     l.asked = demand_of(s, terms_of(p, s), s->devices_max - l.has, held.usd_micros_per_hour);
     l.asked.job = job;
     if (by_ncu && job_is_bound(j)) l.asked.ncu_left_milli -= ncu_held_milli(p, job);
+    if (job_is_bound(j)) plan_stay_in_match(p, j, &l.asked);
     l.asked.order = l.has < s->devices_min ? j->order : UINT64_MAX;
     if (l.has < s->devices_min) l.asked.run_us = predict_run_us(p, s, j->project);
     if (l.has >= s->devices_min && p->now_us < j->quiet_until_us)

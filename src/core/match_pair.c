@@ -123,6 +123,87 @@ static bool join(struct match_pairs *pairs, uint32_t i)
     return true;
 }
 
+/* The partner whom i, that waits, replaces with the greatest gain; returns who stays. */
+static uint32_t best_to_replace(const struct match_pairs *pairs, uint32_t i)
+{
+    const struct match_pair_job *job = &pairs->jobs[i];
+    uint32_t best = MATCH_OUT;
+    int64_t best_gain = 0;
+    for (uint32_t j = 0; j < pairs->job_count; j++) {
+        const struct match_pair_job *host = &pairs->jobs[j];
+        if (host->partner == MATCH_OUT || host->width != job->width) continue;
+        int64_t together = value_together(pairs, job, host, host->type);
+        if (together == 0) continue;
+        int64_t gain =
+            together - value_now(pairs, host) - value_now(pairs, &pairs->jobs[host->partner]);
+        if (gain <= best_gain) continue;
+        best_gain = gain;
+        best = j;
+    }
+    return best;
+}
+
+static bool replace(struct match_pairs *pairs, uint32_t i)
+{
+    struct match_pair_job *job = &pairs->jobs[i];
+    if (job->type != MATCH_OUT) return false;
+    uint32_t host = best_to_replace(pairs, i);
+    if (host == MATCH_OUT) return false;
+    struct match_pair_job *gone = &pairs->jobs[pairs->jobs[host].partner];
+    gone->type = gone->partner = MATCH_OUT;
+    job->type = pairs->jobs[host].type;
+    job->partner = host;
+    pairs->jobs[host].partner = i;
+    return true;
+}
+
+/* The job of another pair that i gains most by, if their partners become a pair too. */
+static uint32_t best_to_swap(const struct match_pairs *pairs, uint32_t i)
+{
+    const struct match_pair_job *a = &pairs->jobs[i], *b = &pairs->jobs[a->partner];
+    int64_t here = value_now(pairs, a) + value_now(pairs, b);
+    uint32_t best = MATCH_OUT;
+    int64_t best_gain = 0;
+    for (uint32_t j = 0; j < pairs->job_count; j++) {
+        const struct match_pair_job *c = &pairs->jobs[j];
+        if (c->partner == MATCH_OUT || c == a || c == b || c->width != a->width) continue;
+        const struct match_pair_job *d = &pairs->jobs[c->partner];
+        int64_t stays = value_together(pairs, a, c, a->type);
+        int64_t goes = value_together(pairs, b, d, c->type);
+        if (stays == 0 || goes == 0) continue;
+        int64_t gain = stays + goes - here - value_now(pairs, c) - value_now(pairs, d);
+        if (gain <= best_gain) continue;
+        best_gain = gain;
+        best = j;
+    }
+    return best;
+}
+
+static bool swap(struct match_pairs *pairs, uint32_t i)
+{
+    struct match_pair_job *a = &pairs->jobs[i];
+    if (a->partner == MATCH_OUT) return false;
+    uint32_t j = best_to_swap(pairs, i);
+    if (j == MATCH_OUT) return false;
+    struct match_pair_job *c = &pairs->jobs[j];
+    uint32_t left = a->partner, other = c->partner;
+    pairs->jobs[left].type = c->type;
+    pairs->jobs[left].partner = other;
+    pairs->jobs[other].partner = left;
+    c->type = a->type;
+    c->partner = i;
+    a->partner = j;
+    return true;
+}
+
+static bool trade(struct match_pairs *pairs)
+{
+    bool traded = false;
+    for (uint32_t i = 0; i < pairs->job_count; i++) traded = replace(pairs, i) || traded;
+    for (uint32_t i = 0; i < pairs->job_count; i++) traded = swap(pairs, i) || traded;
+    return traded;
+}
+
 void match_pair(struct match_pairs *pairs)
 {
     ASSERT(pairs->types <= MATCH_TYPES_MAX);
@@ -137,5 +218,10 @@ void match_pair(struct match_pairs *pairs)
             if (join(pairs, i)) joined = true;
         if (!joined) break;
     }
-    use_free(pairs, /* also_paired */ true);
+    bool traded = true;
+    for (uint32_t pass = 0; traded && pass < MATCH_PAIR_TRADES; pass++) {
+        use_free(pairs, /* also_paired */ true);
+        traded = trade(pairs);
+    }
+    if (traded) use_free(pairs, /* also_paired */ true);
 }

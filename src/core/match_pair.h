@@ -6,7 +6,9 @@
  *                weight_i * co_ij + weight_j * co_ji  >  value of j alone on k + value of i where it is
  *            the best partner first, jobs in order of their number, MATCH_PAIR_PASSES times over. The
  *            devices that i leaves go to the job that gains most by them; devices that are free in the
- *            end go to the best of the waiting, single and paired jobs.
+ *            end go to the best of the waiting, single and paired jobs. Then pairs are improved until no
+ *            trade gains, MATCH_PAIR_TRADES times over at most: a job that waits takes the place of a
+ *            partner, two pairs change partners.
  * Units      As match.h; co: normalised rates (match_weight.h) of one job beside the other, both of the
  *            same width.
  * Memory     All the caller's, for the call.
@@ -17,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MATCH_PAIR_PASSES = 3, MATCH_PROFILES_MAX = 4096 };
+enum { MATCH_PAIR_PASSES = 3, MATCH_PAIR_TRADES = 4, MATCH_PROFILES_MAX = 4096 };
 
 struct match_pair_job {
     int64_t weight;

@@ -206,6 +206,34 @@ static void pair_open(struct pair_task *task)
         task->rates[cell] = draw(3) == 0 ? 0 : draw(10);
 }
 
+static void pair_match(struct pair_task *task)
+{
+    struct match_pairs pairs = {.jobs = task->jobs,
+                                .job_count = JOBS,
+                                .types = TYPES,
+                                .profiles = JOBS,
+                                .free = task->free,
+                                .rates = task->rates};
+    match_pair(&pairs);
+}
+
+/* What two jobs come to together on the type; 0: it was not measured. */
+static int64_t together(const struct pair_task *task, uint32_t a, uint32_t b, uint32_t type)
+{
+    int64_t of_a = beside(task, a, b, type), of_b = beside(task, b, a, type);
+    return of_a > 0 && of_b > 0 ? of_a + of_b : 0;
+}
+
+static int64_t pair_value(const struct pair_task *task, uint32_t a)
+{
+    return together(task, a, task->jobs[a].partner, task->jobs[a].type);
+}
+
+static bool is_paired(const struct pair_task *task, uint32_t a)
+{
+    return task->jobs[a].type != MATCH_OUT && task->jobs[a].partner != MATCH_OUT;
+}
+
 static void pairs_gain_were_measured_and_share_one_device(void **state)
 {
     uint32_t formed = 0;
@@ -214,13 +242,7 @@ static void pairs_gain_were_measured_and_share_one_device(void **state)
         struct pair_task task;
         pair_open(&task);
         int64_t before = pair_total(&task);
-        struct match_pairs pairs = {.jobs = task.jobs,
-                                    .job_count = JOBS,
-                                    .types = TYPES,
-                                    .profiles = JOBS,
-                                    .free = task.free,
-                                    .rates = task.rates};
-        match_pair(&pairs);
+        pair_match(&task);
         assert_true(pair_total(&task) >= before);
         uint32_t used[TYPES] = {0};
         for (uint32_t i = 0; i < JOBS; i++) {
@@ -243,6 +265,32 @@ static void pairs_gain_were_measured_and_share_one_device(void **state)
     assert_true(formed > CASES / 2);
 }
 
+/* Best of: c, that waits, beside a in place of b; a beside c and b beside d, where c and d are a pair. */
+static int64_t trade_gain(const struct pair_task *task, uint32_t a, uint32_t c)
+{
+    uint32_t b = task->jobs[a].partner;
+    int64_t now = pair_value(task, a);
+    int64_t stays = together(task, a, c, task->jobs[a].type);
+    if (c == a || c == b || stays == 0) return 0;
+    if (task->jobs[c].type == MATCH_OUT) return stays - now;
+    if (!is_paired(task, c)) return 0;
+    int64_t goes = together(task, b, task->jobs[c].partner, task->jobs[c].type);
+    return goes == 0 ? 0 : stays + goes - now - pair_value(task, c);
+}
+
+static void no_trade_of_partners_gains(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < CASES; n++) {
+        struct pair_task task;
+        pair_open(&task);
+        pair_match(&task);
+        for (uint32_t a = 0; a < JOBS; a++)
+            for (uint32_t c = 0; is_paired(&task, a) && c < JOBS; c++)
+                assert_true(trade_gain(&task, a, c) <= 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +299,7 @@ int main(void)
         cmocka_unit_test(gangs_are_whole_and_the_loss_is_small),
         cmocka_unit_test(the_order_of_arrival_does_not_change_the_total),
         cmocka_unit_test(pairs_gain_were_measured_and_share_one_device),
+        cmocka_unit_test(no_trade_of_partners_gains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

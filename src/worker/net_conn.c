@@ -118,8 +118,9 @@ enum conn_result conn_receive(struct conn *conn)
         if (!wire_get_header(conn->in, &conn->kind, &conn->payload_bytes)) return CONN_LOST;
     }
     enum conn_result result = read_until(conn, WIRE_HEADER_BYTES + conn->payload_bytes);
-    if (result == CONN_DONE) conn->in_count = 0;
-    return result;
+    if (result != CONN_DONE) return result;
+    conn->in_count = 0;
+    return wire_payload_is_sound(conn->in) ? CONN_DONE : CONN_LOST;
 }
 
 bool conn_has_output(const struct conn *conn)

@@ -22,32 +22,15 @@ struct header {
 enum { SEALED_BYTES = EXCHANGE_HEADER_BYTES - 4 };
 static_assert(16 + 7 * 4 + sizeof(struct slot_set) <= SEALED_BYTES, "the header fits");
 
-/* Of `count` bytes behind those that `check` is of. Words of eight, the last one filled up with zeros,
- * so that two runs in a row are not one long run: both ends take them run by run. */
-static uint32_t side_check(uint32_t check, const uint8_t *bytes, size_t count)
-{
-    uint64_t sum = check;
-    for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
-        uint64_t word = 0;
-        if (i + sizeof word <= count)
-            memcpy(&word, bytes + i, sizeof word);
-        else
-            memcpy(&word, bytes + i, count - i);
-        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        sum ^= sum >> 32;
-    }
-    return (uint32_t)sum;
-}
-
 void exchange_seal(uint8_t header[EXCHANGE_HEADER_BYTES])
 {
-    uint32_t check = side_check(1, header, SEALED_BYTES);
+    uint32_t check = wire_check(1, header, SEALED_BYTES);
     memcpy(header + SEALED_BYTES, &check, sizeof check);
 }
 
 bool exchange_is_sealed(const uint8_t header[EXCHANGE_HEADER_BYTES])
 {
-    uint32_t check = side_check(1, header, SEALED_BYTES);
+    uint32_t check = wire_check(1, header, SEALED_BYTES);
     return memcmp(header + SEALED_BYTES, &check, sizeof check) == 0;
 }
 
@@ -139,8 +122,8 @@ static bool merge_blocks(struct exchange *x, uint32_t from, const struct header 
     const uint8_t *peaks = wire_read(&cursor, header->count);
     if (cursor.failed || !pages_are_sound(x, header, &cursor, &masks)) return false;
     const uint8_t *extra = peaks + header->count;
-    uint32_t side = side_check(0, peaks, header->count);
-    if (side_check(side, extra, (size_t)(payload + bytes - extra)) != header->side_check)
+    uint32_t side = wire_check(0, peaks, header->count);
+    if (wire_check(side, extra, (size_t)(payload + bytes - extra)) != header->side_check)
         return refuse(x, from);
     const uint8_t *pages = cursor.at;
     uint32_t check = 0;
@@ -205,7 +188,7 @@ static bool take_mean(struct exchange *x, uint32_t from, const struct header *he
     const uint8_t *scales = wire_read(&cursor, header->count);
     const uint8_t *nodes = wire_read(&cursor, exchange_norm_nodes(first, end) * sizeof(double));
     if (cursor.failed || cursor.at != cursor.end) return false;
-    if (side_check(0, scales, (size_t)(cursor.end - scales)) != header->side_check)
+    if (wire_check(0, scales, (size_t)(cursor.end - scales)) != header->side_check)
         return refuse(x, from);
     if (means) {
         uint32_t check =
@@ -288,7 +271,7 @@ static void lay_part(struct exchange *x, uint32_t piece, struct exchange_message
     end = write_parts(x, first, end, message, header, &extra);
     header->first = first;
     header->count = end - first;
-    header->side_check = side_check(side_check(0, peaks, header->count), message->extra, extra);
+    header->side_check = wire_check(wire_check(0, peaks, header->count), message->extra, extra);
     add_span(message, part.word, elements_of(x, header) * sizeof(int32_t));
     add_span(message, peaks, header->count);
     add_span(message, message->extra, extra);
@@ -353,7 +336,7 @@ static bool next_mean(struct exchange *x, uint32_t index, uint32_t to,
     for (uint32_t b = first; b < end; b++) *side++ = quant_scale_byte(x->next_scale[b]);
     size_t nodes = exchange_norm_write(x->square, first, end, node) * sizeof node[0];
     memcpy(side, node, nodes);
-    header.side_check = side_check(0, message->extra, header.count + nodes);
+    header.side_check = wire_check(0, message->extra, header.count + nodes);
     add_span(message, message->extra, header.count + nodes);
     write_header(message->header, &header);
     sent[piece] = x->piece_blocks[piece];

@@ -71,6 +71,7 @@ void handover_may_leave(struct handover *h)
 struct header {
     struct wire_tag tag;
     uint32_t kind, first, count;
+    uint32_t check; /* sum of the payload's words */
 };
 
 static void write_header(uint8_t *bytes, const struct header *header)
@@ -82,23 +83,38 @@ static void write_header(uint8_t *bytes, const struct header *header)
     wire_write_u32(&cursor, header->kind);
     wire_write_u32(&cursor, header->first);
     wire_write_u32(&cursor, header->count);
+    wire_write_u32(&cursor, header->check);
+    exchange_seal(bytes);
 }
 
-static void read_header(const uint8_t *bytes, struct header *ret_header)
+static bool read_header(const uint8_t *bytes, struct header *ret_header)
 {
     struct wire_cursor cursor = wire_reader(bytes, EXCHANGE_HEADER_BYTES);
+    if (!exchange_is_sealed(bytes)) return false;
     (void)wire_read_u64(&cursor); /* the mark: handover_is_ours() */
     ret_header->tag = wire_read_tag(&cursor);
     ret_header->kind = wire_read_u32(&cursor);
     ret_header->first = wire_read_u32(&cursor);
     ret_header->count = wire_read_u32(&cursor);
-    ASSERT(!cursor.failed);
+    ret_header->check = wire_read_u32(&cursor);
+    return !cursor.failed;
 }
 
 bool handover_is_ours(const uint8_t *bytes)
 {
     struct wire_cursor cursor = wire_reader(bytes, EXCHANGE_HEADER_BYTES);
     return wire_read_u64(&cursor) == HANDOVER_MARK;
+}
+
+static uint32_t sum_of_words(const float *x, uint64_t count)
+{
+    uint32_t sum = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, x + i, sizeof word);
+        sum += word;
+    }
+    return sum;
 }
 
 bool handover_next(struct handover *h, uint32_t to, struct exchange_message *ret_message)
@@ -110,12 +126,14 @@ bool handover_next(struct handover *h, uint32_t to, struct exchange_message *ret
     uint32_t end = piece_end(h, h->me, to, first);
     if (end > h->applied) end = h->applied;
     struct header header = {.tag = h->tag, .kind = h->kind, .first = first, .count = end - first};
-    write_header(ret_message->header, &header);
     ret_message->tag = h->tag;
     ret_message->span_count = h->array_count;
     uint64_t at = h->layout->start[first], elements = h->layout->start[end] - at;
-    for (uint32_t i = 0; i < h->array_count; i++)
+    for (uint32_t i = 0; i < h->array_count; i++) {
         ret_message->span[i] = (struct span){h->array[i] + at, elements * sizeof(float)};
+        header.check += sum_of_words(h->array[i] + at, elements);
+    }
+    write_header(ret_message->header, &header);
     ret_message->payload_bytes = h->array_count * elements * sizeof(float);
     ASSERT(ret_message->payload_bytes <= EXCHANGE_PAYLOAD_MAX);
     h->sent_bytes += ret_message->payload_bytes;
@@ -127,7 +145,7 @@ bool handover_take(struct handover *h, uint32_t from, const uint8_t *header_byte
                    const uint8_t *payload, size_t count)
 {
     struct header header;
-    read_header(header_bytes, &header);
+    if (!read_header(header_bytes, &header)) return false;
     if (!h->begun || wire_tag_compare(&header.tag, &h->tag) != 0) return true; /* another turn's */
     if (header.kind != h->kind || from >= h->member_count || from == h->me) return false;
     struct handover_link *link = &h->link[from];
@@ -136,8 +154,12 @@ bool handover_take(struct handover *h, uint32_t from, const uint8_t *header_byte
     uint64_t at = h->layout->start[header.first];
     uint64_t elements = h->layout->start[header.first + header.count] - at;
     if (count != h->array_count * elements * sizeof(float)) return false;
+    uint32_t check = 0;
     for (uint32_t i = 0; i < h->array_count; i++)
-        memcpy(h->array[i] + at, payload + i * elements * sizeof(float), elements * sizeof(float));
+        check += quant_kernel_copy(
+            h->isa, (int32_t *)(void *)(h->array[i] + at),
+            (const int32_t *)(const void *)(payload + i * elements * sizeof(float)), elements);
+    if (check != header.check) return false;
     link->got = next_block(h, from, h->me, header.first + header.count);
     return true;
 }

@@ -10,7 +10,8 @@
  * Place      A range is written where it belongs, as it comes: the receiver does not hold these
  *            blocks before it holds all of them, and whoever sends twice sends the same bytes.
  * Messages   As in exchange.h, told apart by handover_is_ours(). A message covers blocks of one run
- *            of consecutive units for the same receiver, at most EXCHANGE_PAYLOAD_MAX bytes.
+ *            of consecutive units for the same receiver, at most EXCHANGE_PAYLOAD_MAX bytes. Its header
+ *            is sealed and holds the sum of the payload's words.
  */
 #ifndef SHOAL_WORKER_CORE_HANDOVER_H
 #define SHOAL_WORKER_CORE_HANDOVER_H
@@ -37,11 +38,12 @@ struct handover {
     uint32_t applied;   /* blocks of mine below this may leave; for MOMENTS none or all */
     uint32_t array_count;
     float *array[HANDOVER_ARRAYS_MAX]; /* [elements] each */
-    uint64_t sent_bytes;               /* payload, since the beginning of time */
+    enum quant_isa isa;
+    uint64_t sent_bytes; /* payload, since the beginning of time */
     struct handover_link link[GROUP_MEMBERS_MAX];
 };
 
-/* kind, tag, map, moves, arrays, member_count and me must be set; the rest is worked out. */
+/* kind, tag, map, moves, arrays, isa, member_count and me must be set; the rest is worked out. */
 void handover_begin(struct handover *h);
 void handover_abort(struct handover *h);
 void handover_may_leave(struct handover *h);

@@ -272,6 +272,7 @@ bool member_peer_up(struct member *m, uint64_t id, int64_t now_us)
     meet_again(m, peer, &lost_in);
     peer->turn_due = m->turn.tag.leader == m->config.id;
     peer->live = live;
+    peer->lost_in = lost_in;
     liveness_start(&peer->live, now_us);
     member_settle(m);
     return true;

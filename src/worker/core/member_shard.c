@@ -150,6 +150,7 @@ static void begin_gather(struct member *m)
     s->handover.kind = HANDOVER_WEIGHTS;
     s->handover.tag = m->turn.tag;
     s->handover.layout = m->config.layout;
+    s->handover.isa = m->config.isa;
     s->handover.map = &s->active;
     s->handover.member_count = m->turn.member_count;
     s->handover.me = m->me;
@@ -308,6 +309,7 @@ static void begin_moves(struct member *m)
     s->handover.kind = HANDOVER_MOMENTS;
     s->handover.tag = m->turn.tag;
     s->handover.layout = m->config.layout;
+    s->handover.isa = m->config.isa;
     s->handover.map = &s->next.map;
     s->handover.moves = &s->moves;
     s->handover.member_count = m->turn.member_count;

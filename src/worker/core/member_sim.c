@@ -252,13 +252,16 @@ static void tick(struct world *w, uint32_t index)
     sim_later(w, 250000, (struct occurrence){.kind = ON_TICK, .node = index});
 }
 
-/* A bit of a message of the exchange flips on its way. */
-static bool damage(struct world *w, const struct occurrence *o)
+/* A bit of a message flips on its way. *ret_seen: what carries orders has found it; that of data is for
+ * the member to find. */
+static bool damage(struct world *w, const struct occurrence *o, bool *ret_seen)
 {
-    if (!w->noisy || w->calm || o->frame != WIRE_DATA || sim_below(w, 300) != 0) return false;
-    if (handover_is_ours(o->bytes)) return false;   /* has no sum of its own */
+    *ret_seen = false;
+    if (!w->noisy || w->calm || sim_below(w, o->frame == WIRE_DATA ? 300 : 3000) != 0) return false;
+    uint32_t check = wire_check(o->frame, o->bytes, o->count);
     uint8_t bit = (uint8_t)(1u << sim_below(w, 8)); /* drawn first, whatever the compiler */
     o->bytes[sim_below(w, (uint32_t)o->count)] ^= bit;
+    *ret_seen = o->frame != WIRE_DATA && wire_check(o->frame, o->bytes, o->count) != check;
     return true;
 }
 
@@ -266,9 +269,9 @@ static void frame(struct world *w, const struct occurrence *o)
 {
     w->link[o->peer][o->node].in_flight -= w->link[o->peer][o->node].epoch == o->epoch;
     if (!w->link[o->node][o->peer].up || w->link[o->node][o->peer].epoch != o->epoch) return;
-    bool damaged = damage(w, o);
-    bool sound = member_frame(member_of(w, o->node), sim_id_of(o->peer), o->frame, o->bytes,
-                              o->count, w->now_us);
+    bool seen, damaged = damage(w, o, &seen);
+    bool sound = !seen && member_frame(member_of(w, o->node), sim_id_of(o->peer), o->frame,
+                                       o->bytes, o->count, w->now_us);
     if (!sound && !damaged) w->wrong = "a correct peer was called unsound";
     if (!sound) { /* else it was of a turn that is over; the bits at the end tell */
         w->damages++;

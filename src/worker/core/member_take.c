@@ -60,7 +60,7 @@ static void hear(struct member *m, struct member_peer *peer, int64_t now_us)
 }
 
 /* What is of another turn is dropped in silence, so a tag is believed only under a seal that holds:
- * nobody would send again what damage has made look old. Handovers have none yet. */
+ * nobody would send again what damage has made look old. */
 static bool take_data(struct member *m, struct member_peer *peer, const uint8_t *header,
                       const uint8_t *payload, size_t count)
 {
@@ -71,9 +71,10 @@ static bool take_data(struct member *m, struct member_peer *peer, const uint8_t 
     uint32_t from = wire_turn_index(&m->turn, peer->id);
     bool member = from != GROUP_NOBODY && m->me != GROUP_NOBODY &&
                   wire_tag_compare(&m->exchange.tag, &m->turn.tag) == 0;
-    if (member_is_sharded(m) && handover_is_ours(header))
-        return from == GROUP_NOBODY || m->me == GROUP_NOBODY ||
-               handover_take(&m->shards.handover, from, header, payload, count);
+    if (member_is_sharded(m) && handover_is_ours(header)) {
+        if (from == GROUP_NOBODY || m->me == GROUP_NOBODY) return exchange_is_sealed(header);
+        return handover_take(&m->shards.handover, from, header, payload, count);
+    }
     if (!member) return exchange_is_sealed(header);
     bool awaited = m->config.recorder != NULL && exchange_awaits_part(&m->exchange, from);
     if (!exchange_take(&m->exchange, from, header, payload, count)) return false;
@@ -141,6 +142,9 @@ bool member_take_board(struct member *m, uint64_t id, const uint8_t *bytes, size
     if (peer == NULL || !peer->connected) return true;
     struct wire_cursor cursor = wire_reader(bytes, count);
     size_t status_bytes = wire_read_u32(&cursor), summary_bytes = wire_read_u32(&cursor);
+    uint32_t check = wire_read_u32(&cursor);
+    if (cursor.failed || check != wire_check(1, cursor.at, (size_t)(cursor.end - cursor.at)))
+        return false;
     const uint8_t *status = wire_read(&cursor, status_bytes);
     const uint8_t *summary = wire_read(&cursor, summary_bytes);
     if (cursor.failed || cursor.at != cursor.end) return false;

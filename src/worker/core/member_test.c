@@ -367,6 +367,25 @@ static void a_damaged_header_of_state_is_refused(void **state)
     assert_int_equal(member_step(&b.member), 3);
 }
 
+static void a_damaged_board_is_refused(void **state)
+{
+    (void)state;
+    static struct bench b, c;
+    static uint8_t board[WIRE_BOARD_BYTES];
+    set_up(&b);
+    set_up(&c);
+    member_peer_board(&b.member, LEADER);
+    member_tick(&b.member, LIVENESS_BEAT_US + 2);
+    size_t count = member_fill_board(&b.member, board);
+    assert_true(count > 0);
+    for (size_t bit = 0; bit < 8 * count; bit++) {
+        board[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_false(member_take_board(&c.member, LEADER, board, count, 3));
+        board[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    assert_true(member_take_board(&c.member, LEADER, board, count, 3));
+}
+
 static void slots_follow_speed_and_stay_for_noise(void **state)
 {
     (void)state;
@@ -402,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_step_that_could_not_be_is_refused),
         cmocka_unit_test(a_watcher_takes_the_state_before_it_goes_on),
         cmocka_unit_test(a_damaged_header_of_state_is_refused),
+        cmocka_unit_test(a_damaged_board_is_refused),
         cmocka_unit_test(slots_follow_speed_and_stay_for_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

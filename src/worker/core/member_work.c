@@ -289,6 +289,8 @@ bool member_next(struct member *m, uint64_t id, struct exchange_message *ret_mes
         m->self.position == m->turn.position)
         return transfer_next(&peer->out, &m->config.state, &m->turn.tag, ret_message);
     if (m->me == GROUP_NOBODY) return false;
+    /* The turn is broken, and what was lost is not sent again. */
+    if (wire_tag_compare(&peer->lost_in, &m->turn.tag) == 0) return false;
     for (uint32_t k = 0; k < m->turn.member_count; k++)
         if (m->turn.member[k] == id)
             return (reduces && exchange_next(&m->exchange, k, ret_message)) ||
@@ -324,7 +326,7 @@ void member_peer_board(struct member *m, uint64_t id)
 
 size_t member_fill_board(struct member *m, uint8_t *bytes)
 {
-    enum { HEAD_BYTES = 8 };
+    enum { HEAD_BYTES = 12 };
     if (!m->board_due) return 0;
     m->board_due = false;
     size_t status = wire_put_status(bytes + HEAD_BYTES, &m->self), summary = 0;
@@ -332,6 +334,7 @@ size_t member_fill_board(struct member *m, uint8_t *bytes)
     struct wire_cursor cursor = {.at = bytes, .end = bytes + HEAD_BYTES};
     wire_write_u32(&cursor, (uint32_t)status);
     wire_write_u32(&cursor, (uint32_t)summary);
+    wire_write_u32(&cursor, wire_check(1, bytes + HEAD_BYTES, status + summary));
     ASSERT(HEAD_BYTES + status + summary <= WIRE_BOARD_BYTES);
     return HEAD_BYTES + status + summary;
 }

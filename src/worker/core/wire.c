@@ -3,7 +3,8 @@
 #include "worker/core/liveness.h"
 #include <string.h>
 
-#define MAGIC UINT32_C(0x314c4853) /* "SHL1" */
+#define MAGIC     UINT32_C(0x314c4853) /* "SHL1" */
+#define KIND_MASK UINT32_C(0xff)
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are copied as they lie");
 
@@ -87,16 +88,46 @@ static bool ended_well(const struct wire_cursor *cursor)
     return !cursor->failed && cursor->at == cursor->end;
 }
 
+uint32_t wire_check(uint32_t check, const uint8_t *bytes, size_t count)
+{
+    uint64_t sum = check;
+    for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        if (i + sizeof word <= count)
+            memcpy(&word, bytes + i, sizeof word);
+        else
+            memcpy(&word, bytes + i, count - i);
+        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 32;
+    }
+    return (uint32_t)sum;
+}
+
 static uint32_t header_check(uint32_t kind, uint32_t payload_bytes)
 {
     return (kind * UINT32_C(0x9e3779b1) ^ payload_bytes) * UINT32_C(0x85ebca6b) ^ MAGIC;
 }
 
+/* In the upper bits of the word of the kind. */
+static uint32_t payload_check(uint32_t kind, const uint8_t *payload, uint32_t payload_bytes)
+{
+    return kind == WIRE_HELLO ? 0 : wire_check(kind, payload, payload_bytes) & ~KIND_MASK;
+}
+
 void wire_put_header(uint8_t *bytes, enum wire_kind kind, uint32_t payload_bytes)
 {
     ASSERT(payload_bytes <= WIRE_PAYLOAD_MAX);
-    uint32_t words[4] = {MAGIC, kind, payload_bytes, header_check(kind, payload_bytes)};
+    uint32_t kinds = kind | payload_check(kind, bytes + WIRE_HEADER_BYTES, payload_bytes);
+    uint32_t words[4] = {MAGIC, kinds, payload_bytes, header_check(kinds, payload_bytes)};
     memcpy(bytes, words, sizeof words);
+}
+
+bool wire_payload_is_sound(const uint8_t *bytes)
+{
+    uint32_t words[4];
+    memcpy(words, bytes, sizeof words);
+    uint32_t check = payload_check(words[1] & KIND_MASK, bytes + WIRE_HEADER_BYTES, words[2]);
+    return check == (words[1] & ~KIND_MASK);
 }
 
 bool wire_get_header(const uint8_t *bytes, enum wire_kind *ret_kind, uint32_t *ret_payload_bytes)
@@ -104,8 +135,9 @@ bool wire_get_header(const uint8_t *bytes, enum wire_kind *ret_kind, uint32_t *r
     uint32_t words[4];
     memcpy(words, bytes, sizeof words);
     if (words[0] != MAGIC || words[3] != header_check(words[1], words[2])) return false;
-    if (words[1] == 0 || words[1] >= WIRE_KIND_END || words[2] > WIRE_PAYLOAD_MAX) return false;
-    *ret_kind = (enum wire_kind)words[1];
+    uint32_t kind = words[1] & KIND_MASK;
+    if (kind == 0 || kind >= WIRE_KIND_END || words[2] > WIRE_PAYLOAD_MAX) return false;
+    *ret_kind = (enum wire_kind)kind;
     *ret_payload_bytes = words[2];
     return true;
 }

@@ -2,8 +2,10 @@
  *
  * Role       Pure. Little-endian, field by field; every decoder checks every length and range and
  *            never asserts on what it reads.
- * Frame      16 bytes of header (magic, kind, 0, payload length, check word), then the payload of
- *            at most WIRE_PAYLOAD_MAX bytes. A wrong header ends the connection.
+ * Frame      16 bytes of header (magic, kind, payload length, check word), then the payload of at most
+ *            WIRE_PAYLOAD_MAX bytes. Above the kind's eight bits are 24 of the payload's check. A wrong
+ *            header or payload ends the connection. Hellos have no check of their payload, so that
+ *            releases can tell each other their versions: the proof covers what counts in them.
  * Tags       Every order of a leader is a turn, named by (turn, leader): `turn` grows by each
  *            order, the leader's id breaks ties. Data frames carry the tag they belong to; anything
  *            older than the receiver's own turn is dropped.
@@ -17,7 +19,7 @@
 #include "worker/core/slots.h"
 
 enum {
-    WIRE_VERSION = 15,
+    WIRE_VERSION = 16,
     WIRE_HEADER_BYTES = 16,
     WIRE_PAYLOAD_MAX = 512 * 1024,
     WIRE_TOKEN_BYTES = 128,
@@ -180,9 +182,17 @@ struct wire_shard {
 /* Returns a value below, at or above 0 as a is older than, the same as or newer than b. */
 int wire_tag_compare(const struct wire_tag *a, const struct wire_tag *b);
 
+/* A changed bit changes it, but for one change in 2^32. `check`: of what comes before. Words of eight, the
+ * last one filled up with zeros, so that two runs in a row are not one long run: both ends take them
+ * run by run. */
+uint32_t wire_check(uint32_t check, const uint8_t *bytes, size_t count);
+
+/* The header of the payload that lies behind it. */
 void wire_put_header(uint8_t *bytes, enum wire_kind kind, uint32_t payload_bytes);
 /* False: not a header of ours. */
 bool wire_get_header(const uint8_t *bytes, enum wire_kind *ret_kind, uint32_t *ret_payload_bytes);
+/* Is the payload behind this header as it was sent? */
+bool wire_payload_is_sound(const uint8_t *bytes);
 
 /* Encoders return the payload's length; buffers hold WIRE_PAYLOAD_MAX bytes. */
 size_t wire_put_hello(uint8_t *bytes, const struct wire_hello *hello);

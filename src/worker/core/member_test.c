@@ -367,6 +367,83 @@ static void a_damaged_header_of_state_is_refused(void **state)
     assert_int_equal(member_step(&b.member), 3);
 }
 
+enum { VOTER = 7, OTHER_VOTER = 9 };
+
+static void say(struct bench *b, uint64_t id, const struct wire_status *status)
+{
+    assert_true(
+        member_frame(&b->member, id, WIRE_STATUS, payload, wire_put_status(payload, status), 4));
+}
+
+/* The member ends a step of its own, at whose end two have come: it leads, and gives a VOTE. */
+static struct wire_tag begin_vote(struct bench *b)
+{
+    const struct wire_status came = {.has_state = 1, .unsure = 1, .position = 1};
+    set_up(b);
+    member_peer_down(&b->member, LEADER);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        take_slot(b, slot);
+        (void)finish_slot(b);
+    }
+    assert_int_equal(member_park(&b->member), MEMBER_WANT_APPLY);
+    member_unpark(&b->member);
+    assert_true(member_peer_up(&b->member, VOTER, 3));
+    assert_true(member_peer_up(&b->member, OTHER_VOTER, 3));
+    say(b, VOTER, &came);
+    say(b, OTHER_VOTER, &came);
+    member_applied(&b->member);
+    assert_int_equal(b->member.turn.kind, TURN_VOTE);
+    assert_int_equal(b->member.turn.member_count, 3);
+    return b->member.turn.tag;
+}
+
+/* Those who are left vote anew: nobody's state counts by a vote that not all have ended. */
+static void a_vote_that_loses_a_voter_is_given_again(void **state)
+{
+    (void)state;
+    static struct bench b;
+    struct wire_tag tag = begin_vote(&b);
+    struct wire_status voted = {
+        .has_state = 1, .unsure = 1, .position = 1, .turn = tag, .voted = tag};
+    voted.digest = ~b.member.self.digest | 1; /* another state */
+    say(&b, VOTER, &voted);
+    member_peer_down(&b.member, OTHER_VOTER);
+    uint64_t outvoted;
+    assert_false(member_take_outvoted(&b.member, &outvoted));
+    assert_int_equal(b.member.turn.kind, TURN_VOTE);
+    assert_true(wire_tag_compare(&b.member.turn.tag, &tag) > 0);
+    assert_int_equal(b.member.turn.member_count, 2);
+    voted.turn = voted.voted = b.member.turn.tag;
+    say(&b, VOTER, &voted);
+    assert_true(member_take_outvoted(&b.member, &outvoted));
+    assert_int_equal(outvoted, VOTER);
+    assert_true(b.member.self.has_state);
+}
+
+/* The result is known here, and not there: who is still unsure is voted on again. */
+static void a_voter_lost_after_the_end_leaves_nobody_unsure(void **state)
+{
+    (void)state;
+    static struct bench b;
+    struct wire_tag tag = begin_vote(&b);
+    struct wire_status voted = {
+        .has_state = 1, .unsure = 1, .position = 1, .turn = tag, .voted = tag};
+    voted.digest = b.member.self.digest | 1;
+    say(&b, VOTER, &voted);
+    say(&b, OTHER_VOTER, &voted);
+    assert_int_equal(wire_tag_compare(&b.member.vote_ended, &tag), 0);
+    assert_int_equal(wire_tag_compare(&b.member.turn.tag, &tag), 0); /* they have not said so */
+    member_peer_down(&b.member, OTHER_VOTER);
+    assert_int_equal(b.member.turn.kind, TURN_VOTE);
+    assert_int_equal(b.member.turn.member_count, 2);
+    voted.turn = voted.voted = b.member.turn.tag;
+    say(&b, VOTER, &voted);
+    voted.unsure = 0;
+    say(&b, VOTER, &voted);
+    assert_int_equal(b.member.turn.kind, TURN_COMPUTE);
+    assert_int_equal(b.member.turn.member_count, 2);
+}
+
 static void a_damaged_board_is_refused(void **state)
 {
     (void)state;
@@ -421,6 +498,8 @@ int main(void)
         cmocka_unit_test(a_step_that_could_not_be_is_refused),
         cmocka_unit_test(a_watcher_takes_the_state_before_it_goes_on),
         cmocka_unit_test(a_damaged_header_of_state_is_refused),
+        cmocka_unit_test(a_vote_that_loses_a_voter_is_given_again),
+        cmocka_unit_test(a_voter_lost_after_the_end_leaves_nobody_unsure),
         cmocka_unit_test(a_damaged_board_is_refused),
         cmocka_unit_test(slots_follow_speed_and_stay_for_noise),
     };

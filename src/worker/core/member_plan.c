@@ -201,8 +201,7 @@ static bool sync_is_over(const struct member *m)
         if (status == NULL) return true;
         bool there =
             status->has_state && status->era == turn->era && status->position >= turn->position;
-        if (!there && is_out(m, turn->member[i])) return true;            /* it would never come */
-        if (!there && same_tag(&status->broken, &turn->tag)) return true; /* its copy was damaged */
+        if (!there && is_out(m, turn->member[i])) return true;      /* it would never come */
         if (turn->source[i] == GROUP_NOBODY && !there) return true; /* a source lost its state */
         pending = pending || !there;
     }

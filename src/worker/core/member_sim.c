@@ -257,11 +257,18 @@ static void tick(struct world *w, uint32_t index)
 static bool damage(struct world *w, const struct occurrence *o, bool *ret_seen)
 {
     *ret_seen = false;
-    if (!w->noisy || w->calm || sim_below(w, o->frame == WIRE_DATA ? 300 : 3000) != 0) return false;
-    uint32_t check = wire_check(o->frame, o->bytes, o->count);
+    if (!w->noisy || w->calm) return false;
+    if (o->frame != WIRE_DATA) { /* not drawn: the other schedules stay as they were */
+        uint64_t chance = sim_mix(w->random ^ o->order);
+        if (chance % 3000 != 0) return false;
+        uint32_t check = wire_check(o->frame, o->bytes, o->count);
+        o->bytes[(chance >> 32) % o->count] ^= (uint8_t)(1u << (chance >> 16) % 8);
+        *ret_seen = wire_check(o->frame, o->bytes, o->count) != check;
+        return true;
+    }
+    if (sim_below(w, 300) != 0) return false;
     uint8_t bit = (uint8_t)(1u << sim_below(w, 8)); /* drawn first, whatever the compiler */
     o->bytes[sim_below(w, (uint32_t)o->count)] ^= bit;
-    *ret_seen = o->frame != WIRE_DATA && wire_check(o->frame, o->bytes, o->count) != check;
     return true;
 }
 

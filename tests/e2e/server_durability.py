@@ -167,7 +167,11 @@ offers:
         self.assertNotIn("lost", kinds)
 
     def steps(self):
-        return [row["step"] for row in self.server.get("/v1/jobs/1/progress")["steps"]]
+        found, path = [], "/v1/jobs/1/progress"
+        while rows := self.server.get(path)["steps"]:  # pages of 1,000
+            found += [row["step"] for row in rows]
+            path = f"/v1/jobs/1/progress?after={found[-1]}"
+        return found
 
     def workers(self):
         return {lease["worker"] for node in self.server.get("/v1/nodes")["nodes"]

@@ -260,7 +260,7 @@ static bool damage(struct world *w, const struct occurrence *o, bool *ret_seen)
     if (!w->noisy || w->calm) return false;
     if (o->frame != WIRE_DATA) { /* not drawn: the other schedules stay as they were */
         uint64_t chance = sim_mix(w->random ^ o->order);
-        if (chance % 3000 != 0) return false;
+        if (chance % 30000 != 0 || w->now_us > TROUBLE_US) return false; /* some are large */
         uint32_t check = wire_check(o->frame, o->bytes, o->count);
         o->bytes[(chance >> 32) % o->count] ^= (uint8_t)(1u << (chance >> 16) % 8);
         *ret_seen = wire_check(o->frame, o->bytes, o->count) != check;

@@ -120,11 +120,9 @@ static void what_a_gate_leaves_is_bought_before_victims(void **state)
     submit(&b, 1, JOB_CLASS_P3, 0, 0, 0);
     submit(&b, 2, JOB_CLASS_P3, 0, 0, 0);
     bench_raise(&b);
-    bench_submit(&b, (struct test_job){.id = 3,
-                                       .min = 2,
-                                       .max = 2,
-                                       .capability_mask = 1,
-                                       .job_class = JOB_CLASS_P1});
+    bench_submit(&b,
+                 (struct test_job){
+                     .id = 3, .min = 2, .max = 2, .capability_mask = 1, .job_class = JOB_CLASS_P1});
     while (pool_next_wake_us(b.p) <= b.now_us) bench_tick(&b);
     assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTED_FOR], 1);
     assert_int_equal(job_of(&b, 3)->leases.count, 1); /* bought, and not up yet */

@@ -232,7 +232,8 @@ static int64_t cheapest_alone(const struct sim *s, const struct sim_job *job)
         bool whole = job->submit.u.job_submitted.kind == JOB_KIND_BATCH; /* on one node */
         if (!sim_offer_known(s, &s->offers[i]) || !sim_offer_fits(s, job, &s->offers[i])) continue;
         if (nodes > told->stock_count_max || (whole && nodes > 1)) continue;
-        int64_t billed = told->billed_usd_micros_per_hour; /* distrusted: it counts as what it bills */
+        /* Distrusted: it counts as what it bills. */
+        int64_t billed = told->billed_usd_micros_per_hour;
         int64_t cost = (billed != 0 ? billed : told->usd_micros_per_hour) * nodes;
         if (cheapest == 0 || cost < cheapest) cheapest = cost;
     }

@@ -252,7 +252,7 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
     read_providers(ret_config, yaml_list(root, "providers"));
     config_read_classes(ret_config, root);
     config_read_tenants(catalog, ret_config, root);
-    config_read_ranking(ret_config, root);
+    config_read_ranking(catalog, ret_config, root);
     read_matching(ret_config, yaml_map(root, "matching"));
     read_limits(&ret_config->pool, yaml_map(root, "limits"));
     yaml_item *timing = yaml_map(root, "timing");

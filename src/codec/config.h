@@ -12,7 +12,7 @@
 
 #include "codec/catalog.h"
 #include "codec/ids.h"
-#include "codec/rank.h"
+#include "codec/rank_net.h"
 #include "codec/text_list.h"
 #include "codec/yaml.h"
 #include "core/pool.h"
@@ -58,10 +58,13 @@ struct config_account {
     struct pool_event gate;  /* GATE_DEFINED likewise; kind 0 = none */
 };
 
-/* The site's own order of offers: one of these two, or none. */
+/* The site's own order of offers: one of these three, or none. */
 struct config_ranking {
     struct rank_program program; /* count 0: no expression */
     struct text_list command;    /* count 0: no program */
+    char learned[CONFIG_TEXT_BYTES]; /* "shipped", or a file of rank_net.h; "": not learned */
+    struct rank_net net;             /* of that; the owner reads it (definitions_ranking()) */
+    uint64_t model_mask;             /* whose offers are ranked: those of the pools it names, or all */
     int64_t every_us, timeout_us;
 };
 
@@ -107,7 +110,7 @@ void config_read_buying(yaml_item *owner, uint32_t scope, uint32_t index,
                         struct pool_event *ret_event);
 
 /* config_ranking.c: `ranking`. */
-void config_read_ranking(struct config *config, yaml_item *root);
+void config_read_ranking(const struct catalog *catalog, struct config *config, yaml_item *root);
 
 /* config_classes.c: `classes`. */
 void config_read_classes(struct config *config, yaml_item *root);

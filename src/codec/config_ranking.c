@@ -20,7 +20,33 @@ static void read_program(struct config_ranking *ranking, yaml_item *list)
         yaml_mistake(list, "\"program\" is empty; give it and its arguments as a list");
 }
 
-void config_read_ranking(struct config *config, yaml_item *root)
+static uint64_t models_of(const struct catalog *catalog, const struct config_pool *entry)
+{
+    uint64_t models = 0;
+    char lacking[CATALOG_NAME_BYTES];
+    for (uint32_t i = 0; i < catalog->model_count; i++)
+        if (catalog_model_has(catalog, i, &entry->need, lacking)) models |= UINT64_C(1) << i;
+    return entry->hardware_mask == 0 ? models : models & entry->hardware_mask;
+}
+
+/* Those of the pools that are named; all models without any. */
+static uint64_t read_models(const struct catalog *catalog, const struct config *config,
+                            yaml_item *list)
+{
+    uint64_t models = list == NULL ? UINT64_MAX : 0;
+    for (uint32_t i = 0; i < yaml_count(list); i++) {
+        uint32_t index;
+        yaml_item *item = yaml_at(list, i);
+        if (config_find_pool(config, yaml_item_string(item), &index))
+            models |= models_of(catalog, &config->pools[index]);
+        else
+            yaml_mistake(item, "no pool is called \"%s\"; define it under pools",
+                         yaml_show(yaml_item_string(item)).text);
+    }
+    return models;
+}
+
+void config_read_ranking(const struct catalog *catalog, struct config *config, yaml_item *root)
 {
     struct config_ranking *ranking = &config->ranking;
     struct error error;
@@ -30,8 +56,16 @@ void config_read_ranking(struct config *config, yaml_item *root)
     yaml_item *program = yaml_list(map, "program");
     ranking->every_us = yaml_duration_us(map, "every", EVERY_MIN_US, EVERY_MAX_US, EVERY_US);
     ranking->timeout_us = yaml_duration_us(map, "timeout", EVERY_MIN_US, TIMEOUT_MAX, TIMEOUT_US);
-    if (yaml_has(map, "expression") == (program != NULL))
-        yaml_mistake(map, "a ranking is an expression or a program: give one of them");
+    bool learned = yaml_has(map, "learned");
+    yaml_copy(map, "learned", ranking->learned, sizeof ranking->learned, "");
+    ranking->model_mask = read_models(catalog, config, yaml_list(map, "pools"));
+    if (yaml_has(map, "expression") + (program != NULL) + learned != 1)
+        yaml_mistake(map, "a ranking is an expression, a program or learned: give one of them");
+    else if (learned && ranking->learned[0] == '\0')
+        yaml_mistake(yaml_any(map, "learned"),
+                     "learned is the word shipped, or a file that shoal sim --train wrote");
+    else if (learned)
+        return;
     else if (program != NULL)
         read_program(ranking, program);
     else if (!rank_parse(text, &ranking->program, &error))

@@ -280,12 +280,37 @@ static void a_ranking_is_an_expression_or_a_program(void **state)
     expect_good("pools: {}\n");
     assert_int_equal(config.ranking.program.count + config.ranking.command.count, 0);
     expect_mistake("ranking: {}\n",
-                   "shoal.yaml:1: a ranking is an expression or a program: give one of them");
+                   "shoal.yaml:1: a ranking is an expression, a program or learned: give one of "
+                   "them");
     expect_mistake("ranking: {program: []}\n",
                    "shoal.yaml:1: \"program\" is empty; give it and its arguments as a list");
     expect_mistake("ranking: {expression: price +}\n",
                    "shoal.yaml:1: the ranking \"price +\": column 8: a number, a field or ( is "
                    "missing");
+}
+
+static void a_learned_ranking_is_for_pools(void **state)
+{
+    (void)state;
+    expect_good("ranking: {learned: shipped, every: 2s}\n");
+    assert_string_equal(config.ranking.learned, "shipped");
+    assert_true(config.ranking.model_mask == UINT64_MAX);
+    expect_good("pools:\n"
+                "  a: {capabilities: [fp16], hardware: [A10, T4]}\n"
+                "  b: {capabilities: [fp16], hardware: [H100]}\n"
+                "ranking: {learned: my.yaml, pools: [a]}\n");
+    assert_true(config.ranking.model_mask == config.pools[0].hardware_mask);
+    assert_true((config.ranking.model_mask & config.pools[1].hardware_mask) == 0);
+    expect_good("pools:\n  a: {capabilities: [80gb-vram]}\nranking: {learned: shipped, pools: [a]}\n");
+    assert_true(config.ranking.model_mask != 0 && config.ranking.model_mask != UINT64_MAX);
+    expect_mistake("ranking: {learned: shipped, pools: [b]}\n",
+                   "shoal.yaml:1: no pool is called \"b\"; define it under pools");
+    expect_mistake("ranking: {learned: shipped, expression: price}\n",
+                   "shoal.yaml:1: a ranking is an expression, a program or learned: give one of "
+                   "them");
+    expect_mistake("ranking: {learned: \"\"}\n",
+                   "shoal.yaml:1: learned is the word shipped, or a file that shoal sim --train "
+                   "wrote");
 }
 
 static void tiers_by_capability(void **state)
@@ -456,6 +481,7 @@ int main(void)
         cmocka_unit_test(gates_of_classes_pools_and_accounts),
         cmocka_unit_test(buying_of_classes_and_pools),
         cmocka_unit_test(a_ranking_is_an_expression_or_a_program),
+        cmocka_unit_test(a_learned_ranking_is_for_pools),
         cmocka_unit_test(a_pool_becomes_an_event),
         cmocka_unit_test(no_allocation_failure_is_lost),
     };

@@ -197,7 +197,7 @@ static int64_t absolute(int64_t a)
     return a < 0 ? -a : a;
 }
 
-static int64_t multiply(int64_t a, int64_t b)
+int64_t rank_multiply(int64_t a, int64_t b)
 {
     int64_t x = absolute(a), y = absolute(b), size;
     if (__builtin_mul_overflow(x / ONE, y, &size)) size = INT64_MAX;
@@ -205,7 +205,7 @@ static int64_t multiply(int64_t a, int64_t b)
     return signed_as(add(size, x % ONE * (y % ONE) / ONE), a, b);
 }
 
-static int64_t divide(int64_t a, int64_t b)
+int64_t rank_divide(int64_t a, int64_t b)
 {
     if (b == 0) return INT64_MAX;
     int64_t x = absolute(a), y = absolute(b), size, rest = x % y;
@@ -219,8 +219,8 @@ static int64_t apply(enum code code, int64_t a, int64_t b)
     switch (code) {
     case ADD: return add(a, b);
     case SUB: return add(a, -b);
-    case MUL: return multiply(a, b);
-    case DIV: return divide(a, b);
+    case MUL: return rank_multiply(a, b);
+    case DIV: return rank_divide(a, b);
     case LESS: return a < b ? ONE : 0;
     case LESS_EQ: return a <= b ? ONE : 0;
     case MORE: return a > b ? ONE : 0;
@@ -263,7 +263,7 @@ int64_t rank_evaluate(const struct rank_program *program, const int64_t values[R
 uint32_t rank_factor_ppm(int64_t value_micros, int64_t price_usd_micros)
 {
     if (value_micros <= 0 || price_usd_micros <= 0) return 0;
-    int64_t factor = divide(value_micros, price_usd_micros);
+    int64_t factor = rank_divide(value_micros, price_usd_micros);
     if (factor < RANK_PPM_MIN) return RANK_PPM_MIN;
     if (factor > RANK_PPM_MAX) return RANK_PPM_MAX;
     uint32_t bits = 64 - (uint32_t)__builtin_clzll((uint64_t)factor);

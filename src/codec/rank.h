@@ -52,6 +52,9 @@ struct rank_program {
 bool rank_parse(const char *text, struct rank_program *ret_program,
                 struct error *ret_error) WARN_UNUSED;
 int64_t rank_evaluate(const struct rank_program *program, const int64_t fields[RANK_FIELD_COUNT]);
+/* Of millionths, saturating. */
+int64_t rank_multiply(int64_t a, int64_t b);
+int64_t rank_divide(int64_t a, int64_t b);
 /* 0: it says nothing: not above 0, or nothing to compare with. */
 uint32_t rank_factor_ppm(int64_t value_micros, int64_t price_usd_micros);
 

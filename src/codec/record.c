@@ -284,7 +284,7 @@ static void walk_offers_ranked(struct walk *walk, struct pool_event *e)
     for (uint32_t i = 0; i < RANKED_MAX; i++) {
         walk_u64(walk, &e->u.offers_ranked.ranks[i].offer_id);
         walk_u32(walk, &e->u.offers_ranked.ranks[i].factor_ppm);
-        walk_u32(walk, &e->u.offers_ranked.ranks[i].reserved);
+        walk_u32(walk, &e->u.offers_ranked.ranks[i].beside);
     }
 }
 

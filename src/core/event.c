@@ -222,10 +222,10 @@ static const char *check_ranks(const struct pool_event *event)
     for (uint32_t i = 0; i < count; i++) {
         const struct told_rank *rank = &event->u.offers_ranked.ranks[i];
         if (rank->offer_id == 0) return "ranks: offer 0 means none, use another";
-        if (rank->factor_ppm != 0 &&
+        if (rank->factor_ppm > RANK_OUTSIDE &&
             (rank->factor_ppm < RANK_PPM_MIN || rank->factor_ppm > RANK_PPM_MAX))
             return "ranks: a price counts a thousandth to a thousand times";
-        if (rank->reserved != 0) return "ranks: reserved field is not 0";
+        if (rank->beside > 1) return "ranks: beside is 0 or 1";
     }
     return NULL;
 }

@@ -197,7 +197,9 @@ enum { PRICED_MAX = 6, RANKED_MAX = 6, LINKS_TOLD_MAX = 8 };
 
 struct told_rank {
     uint64_t offer_id;
-    uint32_t factor_ppm, reserved; /* its price counts so many millionths; 0: as built in */
+    uint32_t factor_ppm; /* its price counts so many millionths; 0: as built in; RANK_OUTSIDE:
+                            likewise, and purchases say so */
+    uint32_t beside;     /* 1: beside the surcharge of the built-in ranking, not in its place */
 };
 
 struct told_link {

@@ -57,6 +57,7 @@ static_assert(ROOM_DECISIONS * 2 <= POOL_DECISIONS_MAX,
 #define WEIGHT_MILLI_MAX    UINT32_C(1000000)       /* a share a thousand times another's */
 #define RANK_PPM_MIN        UINT32_C(1000)          /* of a price: a thousandth, */
 #define RANK_PPM_MAX        UINT32_C(1000000000)    /* a thousand times */
+#define RANK_OUTSIDE        UINT32_C(1) /* no factor: as built in, for a learned ranking knows no such */
 #define SEQ_MAX             (UINT64_C(1) << 47)     /* ids are seq << 16 | position */
 #define KEY_SHIFT           40 /* node keys, worker ids: incarnation << 40 | n */
 #define INCARNATION_MAX     ((UINT64_C(1) << 23) - 1)

@@ -1,5 +1,6 @@
 /* The market moves, and jobs that run move with it: no more than it is worth. The rows of the table Churn
  * in docs/scheduling.md that are about buying are proven here. */
+#include "core/limits.h"
 #include "core/testing.h"
 
 enum { GPU };
@@ -293,6 +294,32 @@ static void an_order_is_taken_from_the_stock_once(void **state)
     bench_close(&b);
 }
 
+/* Where a learned ranking knows nothing like it, the built-in one decides, and that is said. */
+static void what_is_outside_of_a_learned_ranking_counts_as_built_in(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){cheap, dearer}, 2);
+    rank(&b, RANKING_OWN, cheap.id, RANK_OUTSIDE);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    const struct pool_decision *bought = bench_decision(&b, DECISION_BUY, REASON_RANK_OUTSIDE);
+    assert_non_null(bought);
+    assert_int_equal(bought->offer_id, cheap.id);
+    assert_int_equal(bought->a, cheap.price);
+    rank(&b, RANKING_OWN, dearer.id, RANK_PPM_MIN);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1});
+    bought = bench_decision(&b, DECISION_BUY, REASON_RANKED);
+    assert_non_null(bought);
+    assert_int_equal(bought->offer_id, dearer.id);
+    struct pool_event event = {.kind = POOL_EVENT_OFFERS_RANKED,
+                               .version = POOL_CORE_VERSION,
+                               .u.offers_ranked = {.count = 1,
+                                                   .state = RANKING_OWN,
+                                                   .ranks = {{cheap.id, RANK_OUTSIDE + 1, 0}}}};
+    assert_non_null(pool_event_check(&event));
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_class_has_a_threshold_of_its_own),
         cmocka_unit_test(the_sites_ranking_decides_until_it_is_gone),
         cmocka_unit_test(an_order_is_taken_from_the_stock_once),
+        cmocka_unit_test(what_is_outside_of_a_learned_ranking_counts_as_built_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

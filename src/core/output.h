@@ -242,7 +242,9 @@ enum decision_kind {
     X(WAIT_NCU, "waits: needs ~a NCU, and no region it may use has more than ~b to be had")        \
     X(TIER_BACK,                                                                                   \
       "its own pools have devices for it again, ~b NCU for its ~c in the next tier: leaves "       \
-      "it at the checkpoint of @a s ago")
+      "it at the checkpoint of @a s ago")                                                          \
+    X(RANK_OUTSIDE, "cheapest offer that fits, by the built-in ranking, as the learned one was "   \
+                    "trained on nothing like it: $a/h for ~c NCU[ within $b/h left]")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

@@ -3,11 +3,12 @@
 #include "core/assert.h"
 #include "core/offer.h"
 
-static void rank(pool *p, uint32_t slot, uint32_t factor_ppm)
+static void rank(pool *p, uint32_t slot, uint32_t factor_ppm, uint32_t beside)
 {
     struct offer *o = &p->offers[slot];
-    if (o->rank_ppm == factor_ppm) return;
+    if (o->rank_ppm == factor_ppm && o->rank_beside == beside) return;
     o->rank_ppm = factor_ppm;
+    o->rank_beside = (uint8_t)beside;
     offer_reprice(p, slot);
     offer_improve(p, slot); /* it may come before others now */
 }
@@ -31,16 +32,18 @@ void ranking_told(pool *p, const struct pool_event *event, struct pool_output *o
     if (why != REASON_NONE && state != p->ranking_state)
         act_decision(p, out, (struct pool_decision){.kind = DECISION_DISTRUST, .reason = why});
     p->ranking_state = state;
-    for (uint32_t slot = 0; slot < p->offers_end && state != RANKING_OWN; slot++) rank(p, slot, 0);
+    for (uint32_t slot = 0; slot < p->offers_end && state != RANKING_OWN; slot++)
+        rank(p, slot, 0, 0);
     for (uint32_t i = 0; i < event->u.offers_ranked.count; i++) {
         const struct told_rank *told = &event->u.offers_ranked.ranks[i];
         uint32_t slot = table_find(&p->offer_table, told->offer_id);
-        if (slot != SLOT_NONE) rank(p, slot, told->factor_ppm);
+        if (slot != SLOT_NONE) rank(p, slot, told->factor_ppm, told->beside);
     }
 }
 
 uint32_t ranking_reason(const pool *p, uint32_t offer)
 {
-    if (p->offers[offer].rank_ppm != 0) return REASON_RANKED;
+    if (p->offers[offer].rank_ppm > RANK_OUTSIDE) return REASON_RANKED;
+    if (p->offers[offer].rank_ppm == RANK_OUTSIDE) return REASON_RANK_OUTSIDE;
     return why_not(p->ranking_state) != REASON_NONE ? REASON_UNRANKED : REASON_CHEAPEST;
 }

@@ -2,8 +2,10 @@
  *
  * Role       A shell evaluates an expression or asks a program what each offer counts as, and tells it
  *            in quantised factors (OFFERS_RANKED): so a replay buys the same. A factor takes the place
- *            of the risk's surcharge in all comparisons (risk_weighed()); budgets, gates, thresholds
- *            and ledgers go by the price itself.
+ *            of the risk's surcharge in all comparisons (risk_weighed()), or counts beside it, as that of
+ *            a learned ranking does; budgets, gates, thresholds and ledgers go by the price itself.
+ * Outside    A learned ranking that was trained on nothing like an offer tells RANK_OUTSIDE: it counts as
+ *            built in, and a purchase there says so.
  * Fallback   Any state but RANKING_OWN takes all factors back; unless it is RANKING_BUILT_IN the core
  *            says why, and says of each purchase that the ranking was not to be had.
  */

@@ -63,10 +63,11 @@ static int64_t weigh_again_us(const pool *p, const struct offer *o)
 
 int64_t risk_weighed(const struct offer *o, int64_t usd_micros)
 {
-    if (o->rank_ppm != 0)
-        return usd_micros / 1000000 * o->rank_ppm + usd_micros % 1000000 * o->rank_ppm / 1000000;
-    if (o->risk_ppm == 0) return usd_micros; /* most: no division */
-    return usd_micros + money_share_floor(usd_micros, o->risk_ppm, 1000000);
+    bool ranked = o->rank_ppm > RANK_OUTSIDE;
+    if (o->risk_ppm != 0 && (!ranked || o->rank_beside)) /* most have none: no division */
+        usd_micros += money_share_floor(usd_micros, o->risk_ppm, 1000000);
+    if (!ranked) return usd_micros;
+    return usd_micros / 1000000 * o->rank_ppm + usd_micros % 1000000 * o->rank_ppm / 1000000;
 }
 
 void risk_weigh(pool *p, uint32_t offer)

@@ -179,6 +179,20 @@ static void guaranteed_capacity_has_no_losses(void **state)
     bench_close(&b);
 }
 
+/* A ranking counts in place of the surcharge, a learned one beside it, or not at all. */
+static void a_rank_counts_in_place_of_the_surcharge_or_beside_it(void **state)
+{
+    (void)state;
+    struct offer o = {.risk_ppm = 500000};
+    assert_int_equal(risk_weighed(&o, USD), 3 * USD / 2);
+    o.rank_ppm = 2000000;
+    assert_int_equal(risk_weighed(&o, USD), 2 * USD);
+    o.rank_beside = 1;
+    assert_int_equal(risk_weighed(&o, USD), 3 * USD);
+    o.rank_ppm = RANK_OUTSIDE;
+    assert_int_equal(risk_weighed(&o, USD), 3 * USD / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +204,7 @@ int main(void)
         cmocka_unit_test(an_offer_is_known_by_how_long_it_has_lived),
         cmocka_unit_test(told_hazards_and_measured_changeovers_weigh),
         cmocka_unit_test(guaranteed_capacity_has_no_losses),
+        cmocka_unit_test(a_rank_counts_in_place_of_the_surcharge_or_beside_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,9 @@ struct offer {
     uint32_t share_ppm;   /* price as a share of on-demand, rounded up */
     uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
     uint32_t idle_listed;
-    uint32_t refused_count; /* waves of refusals since a node of it last came up */
+    uint8_t refused_count; /* waves of refusals since a node of it last came up */
+    uint8_t rank_beside;   /* rank_ppm counts beside the surcharge */
+    uint16_t reserved_half;
     uint32_t risk_ppm;      /* surcharge on its price */
     uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known */
     uint32_t rack;                            /* of all its nodes; 0 = not known */

@@ -177,7 +177,8 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->share_ppm);
     walk_u32(w, &o->hot_ppm);
     walk_u32(w, &o->idle_listed);
-    walk_u32(w, &o->refused_count);
+    walk_u8(w, &o->refused_count);
+    walk_u8(w, &o->rank_beside);
     walk_u32(w, &o->risk_ppm);
     walk_u32(w, &o->rank_ppm);
     walk_list(w, &o->nodes, p->nodes_end);

@@ -30,6 +30,21 @@ bool definitions_catalog(struct catalog *catalog, const char *config_file, const
     return parsed;
 }
 
+bool definitions_ranking(struct config *config, const char *config_file, struct error *ret_error)
+{
+    struct config_ranking *ranking = &config->ranking;
+    char path[PATH_BYTES], *text;
+    size_t bytes;
+    if (ranking->learned[0] == '\0') return true;
+    if (strcmp(ranking->learned, "shipped") == 0) return rank_net_shipped(&ranking->net, ret_error);
+    if (!config_path(config_file, ranking->learned, path, sizeof path))
+        return error_set(ret_error, "%s: the path of the learned ranking is too long", config_file);
+    if (!io_read_file(path, RANK_NET_BYTES_MAX, &text, &bytes, ret_error)) return false;
+    bool good = rank_net_parse(path, text, bytes, &ranking->net, ret_error);
+    mem_free(text);
+    return good;
+}
+
 bool definitions_reserve(const names *n, struct catalog *catalog, struct error *ret_error)
 {
     bool fits = true;

@@ -19,5 +19,8 @@ bool definitions_reserve(const names *n, struct catalog *catalog,
 /* The shipped catalog and the one that the configuration file names, into `catalog`. */
 bool definitions_catalog(struct catalog *catalog, const char *config_file, const char *text,
                          size_t bytes, struct error *ret_error) WARN_UNUSED;
+/* The network of a learned ranking, if the configuration asks for one. */
+bool definitions_ranking(struct config *config, const char *config_file,
+                         struct error *ret_error) WARN_UNUSED;
 
 #endif

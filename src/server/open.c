@@ -66,7 +66,8 @@ static bool parse_config(struct server *s, const char *text, size_t bytes, struc
     memset(s->catalog, 0, sizeof *s->catalog);
     if (s->names != NULL && !definitions_reserve(s->names, s->catalog, ret_error)) return false;
     return definitions_catalog(s->catalog, s->config_file, text, bytes, ret_error) &&
-           config_parse(s->catalog, s->config_file, text, bytes, s->config, ret_error);
+           config_parse(s->catalog, s->config_file, text, bytes, s->config, ret_error) &&
+           definitions_ranking(s->config, s->config_file, ret_error);
 }
 
 static void tell_warnings(const struct config *config)

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "codec/json.h"
 #include "codec/rank_answer.h"
+#include "codec/rank_net.h"
 #include "server/server_state.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -33,6 +34,17 @@ static const struct config_ranking *wanted(const struct ranking *r)
     return &r->server->config->ranking;
 }
 
+static bool is_wanted(const struct config_ranking *ranking)
+{
+    return ranking->program.count > 0 || ranking->command.count > 0 || ranking->net.version > 0;
+}
+
+/* Of a model that the ranking is for. */
+static bool is_ranked(const struct ranking *r, const struct offer_view *view)
+{
+    return wanted(r)->model_mask >> view->model & 1;
+}
+
 /* ---- to the core ---- */
 
 struct batch_of_ranks {
@@ -58,7 +70,9 @@ static void add_rank(struct batch_of_ranks *b, uint64_t offer_id, uint32_t facto
 {
     uint32_t at = b->event.u.offers_ranked.count++;
     b->event.u.offers_ranked.ranks[at] =
-        (struct told_rank){.offer_id = offer_id, .factor_ppm = factor_ppm};
+        (struct told_rank){.offer_id = offer_id,
+                           .factor_ppm = factor_ppm,
+                           .beside = wanted(b->ranking)->net.version > 0};
     if (at + 1 == RANKED_MAX) send_ranks(b);
 }
 
@@ -73,46 +87,42 @@ const char *ranking_begin(struct ranking *r, struct server *s)
     struct pool_event event = {.kind = POOL_EVENT_OFFERS_RANKED};
     *r = (struct ranking){.server = s, .backoff_us = BACKOFF_MIN_US};
     r->state = event.u.offers_ranked.state =
-        s->config->ranking.program.count > 0 || s->config->ranking.command.count > 0
-            ? RANKING_OWN
-            : RANKING_BUILT_IN;
+        is_wanted(&s->config->ranking) ? RANKING_OWN : RANKING_BUILT_IN;
     return pump_push(s->pump, &event);
 }
 
-/* ---- the expression ---- */
+/* ---- the expression, the network ---- */
 
-static void fields_of(const struct server *s, const struct offer_view *v,
+static bool fields_at(const struct ranking *r, uint32_t index, struct offer_view *ret_view,
                       int64_t ret_fields[RANK_FIELD_COUNT])
 {
-    int64_t ncu_milli =
-        v->model < s->catalog->model_count ? s->catalog->models[v->model].ncu_milli : 0;
-    memset(ret_fields, 0, RANK_FIELD_COUNT * sizeof ret_fields[0]);
-    ret_fields[RANK_PRICE] = v->usd_micros_per_hour;
-    ret_fields[RANK_ON_DEMAND] = v->on_demand_usd_micros_per_hour;
-    ret_fields[RANK_HAZARD] = v->hazard_ppm;
-    ret_fields[RANK_DISTRUST] = v->risk_ppm;
-    ret_fields[RANK_AGE] = v->up_us / 3600;
-    ret_fields[RANK_CHANGEOVER] = v->changeover_us / 3600;
-    ret_fields[RANK_NCU] = ncu_milli * v->device_count * 1000;
-    ret_fields[RANK_DEVICES] = (int64_t)v->device_count * 1000000;
-    ret_fields[RANK_STOCK] = (int64_t)v->stock_count * 1000000;
-    ret_fields[RANK_HELD] = (int64_t)v->nodes_held * 1000000;
-    ret_fields[RANK_SPOT] = v->capacity == CAPACITY_SPOT ? 1000000 : 0;
+    const pool *p = r->server->pool;
+    if (!pool_offer_at(p, index, ret_view)) return false;
+    rank_fields_of(ret_view, pool_model_ncu_milli(p, ret_view->model), ret_fields);
+    return true;
+}
+
+static uint32_t factor_of(const struct ranking *r, const int64_t fields[RANK_FIELD_COUNT],
+                          const struct rank_around *around)
+{
+    if (wanted(r)->net.version > 0) return rank_net_factor_ppm(&wanted(r)->net, fields, around);
+    return rank_factor_ppm(rank_evaluate(&wanted(r)->program, fields), fields[RANK_PRICE]);
 }
 
 static void evaluate_all(struct ranking *r)
 {
-    const struct server *s = r->server;
     struct batch_of_ranks ranks;
+    struct rank_around around = {0};
+    struct offer_view view;
+    int64_t fields[RANK_FIELD_COUNT];
+    uint32_t end = pool_offers_end(r->server->pool);
     begin_ranks(&ranks, r);
     r->rounds++;
-    for (uint32_t i = 0; i < pool_offers_end(s->pool); i++) {
-        struct offer_view view;
-        int64_t fields[RANK_FIELD_COUNT];
-        if (!pool_offer_at(s->pool, i, &view)) continue;
-        fields_of(s, &view, fields);
-        uint32_t factor =
-            rank_factor_ppm(rank_evaluate(&wanted(r)->program, fields), view.usd_micros_per_hour);
+    for (uint32_t i = 0; i < end && wanted(r)->net.version > 0; i++)
+        if (fields_at(r, i, &view, fields)) rank_around_add(&around, fields);
+    for (uint32_t i = 0; i < end; i++) {
+        if (!fields_at(r, i, &view, fields)) continue;
+        uint32_t factor = is_ranked(r, &view) ? factor_of(r, fields, &around) : 0;
         if (factor != view.rank_ppm) add_rank(&ranks, view.offer_id, factor);
     }
     send_ranks(&ranks);
@@ -225,7 +235,8 @@ struct taking {
     struct batch_of_ranks ranks;
     uint64_t *seen; /* bit = offer that was named */
     uint32_t words;
-    uint32_t next; /* the slot behind the last one found: answers mostly go by the order of the question */
+    uint32_t
+        next; /* the slot behind the last one found: answers mostly go by the order of the question */
 };
 
 static bool find_view(struct taking *t, uint64_t offer_id, struct offer_view *ret_view)
@@ -246,6 +257,7 @@ static void take_count(void *self, uint64_t offer_id, int64_t usd_micros_per_hou
     struct taking *t = self;
     struct offer_view view;
     if (!find_view(t, offer_id, &view)) return; /* it has just gone */
+    if (!is_ranked(t->ranks.ranking, &view)) return;
     uint32_t factor = rank_factor_ppm(usd_micros_per_hour, view.usd_micros_per_hour);
     if (offer_id / 64 < t->words) t->seen[offer_id / 64] |= UINT64_C(1) << offer_id % 64;
     if (factor != view.rank_ppm) add_rank(&t->ranks, offer_id, factor);
@@ -393,7 +405,7 @@ static void on_tick(uv_timer_t *timer)
 
 void ranking_open(struct ranking *r)
 {
-    if (wanted(r)->program.count == 0 && wanted(r)->command.count == 0) return;
+    if (!is_wanted(wanted(r))) return;
     (void)uv_timer_init(&r->server->loop, &r->timer); /* always works */
     r->timer.data = r;
     r->is_open = true;

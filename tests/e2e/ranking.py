@@ -102,6 +102,23 @@ class Ranking(Case):
                 if self.server.dir == self.folder_of(pid)]
         self.assertEqual(left, [])
 
+    def test_a_learned_one_leaves_what_it_does_not_know_to_the_built_in(self):
+        self.begin("ranking: {learned: shipped, every: 100ms}\n")
+        market = MARKET.replace("devices: 1", "devices: 64")  # no such node was met in training
+        self.write("market.yaml", market)
+        self.server.start()
+        self.server.wait_for("ranks", lambda: set(self.ranks().values()) == {1})
+        self.zone_of_next_job("a")
+        self.assertEqual(self.decisions("buy"), ["RANK_OUTSIDE"])
+        self.server.stop()
+        self.write("shoal.yaml", CONFIG + "ranking: {learned: net.yaml}\n")
+        self.write("net.yaml", "version: 7\n")
+        with self.assertRaises(AssertionError) as refused:
+            self.server.start()
+        self.assertIn("net.yaml:1: a ranking of version 7, this program reads version 1", str(refused.exception))
+        self.begin("")  # the server that cleans up
+        self.write("market.yaml", market)
+
     @staticmethod
     def folder_of(pid):
         try:

@@ -4,12 +4,16 @@
 
 #include "whatif/scene_get.h"
 
+enum { ARGUMENTS_FILES_MAX = 8, ARGUMENTS_PATH_BYTES = 4096, GENERATIONS_MAX = 100000 };
+
 struct arguments {
-    const char *file, *report;
+    const char *files[ARGUMENTS_FILES_MAX], *report, *ranking;
+    const char *out; /* of --train */
+    uint32_t file_count, generations;
     const char *policies[SCENE_CASES_MAX];
     uint32_t policy_count, set_count;
     struct scene_set sets[SCENE_SETS_MAX];
-    bool json, help, sensitivity, check, has_seeds;
+    bool json, help, sensitivity, check, has_seeds, train;
     uint32_t first_seed, last_seed, threads;
 };
 

@@ -197,6 +197,7 @@ static void step(struct world *w, struct pool_event event)
     event.version = POOL_CORE_VERSION;
     ASSERT(pool_event_check(&event) == NULL);
     pool_step(w->pool, &event, w->out);
+    if (event.kind == POOL_EVENT_NODE_OBSERVED) w->rank_due = true; /* a loss, or one more held */
     w->events++;
     for (uint32_t i = 0; i < w->out->decision_count; i++) hear(w, &w->out->decisions[i]);
     for (uint32_t i = 0; i < w->out->command_count; i++) {

@@ -1,6 +1,6 @@
 /* Prices and stock of the offers: drawn step by step from streams of their own, or from series. */
 #include "core/assert.h"
-#include "whatif/world.h"
+#include "whatif/ranker.h"
 
 enum { STREAM_PRICES = 1000, STREAM_UPS = 2000, STREAM_LIVES = 3000 };
 
@@ -51,6 +51,7 @@ static uint32_t region_told(const struct world *w, const struct scene_offer *o)
 static void tell(struct world *w, uint32_t offer)
 {
     if (!market_told(w, offer)) return;
+    ranker_before(w, offer);
     const struct scene_offer *o = &w->scene->offers[offer];
     struct pool_event event = feed_event(POOL_EVENT_OFFER_CHANGED);
     event.u.offer_changed.offer_id = offer + 1;
@@ -183,8 +184,8 @@ static void on_market(struct world *w, uint32_t offer)
     } else {
         o->down = !o->down;
         int64_t mean_us = o->down ? scene->down_mean_us : scene->up_mean_us;
-        world_later(w, w->now_us + sim_random_exponential_us(&o->ups, mean_us), ON_MARKET, offer,
-                    0);
+        o->turns_us = w->now_us + sim_random_exponential_us(&o->ups, mean_us);
+        world_later(w, o->turns_us, ON_MARKET, offer, 0);
     }
     changed(w, offer);
 }

@@ -60,6 +60,7 @@ struct outcome {
     uint32_t class_jobs[JOB_CLASS_END];
     struct unfinished unfinished; /* of row 0's, if there is any */
     double metered_usd, ledger_usd; /* of nodes while up, by the world and by the pool */
+    struct rank_range met[RANK_INPUT_COUNT]; /* of a learned ranking: the inputs it was asked with */
     uint64_t events, digest;
     uint64_t bytes; /* the world's memory, the pool's with it */
 };

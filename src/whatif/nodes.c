@@ -436,7 +436,8 @@ void site_on(struct world *w, enum what what, uint32_t index, uint32_t version)
     case ON_SPIKE:
     case ON_MARKET:
     case ON_SOLD:
-    case ON_SAYS: break;
+    case ON_SAYS:
+    case ON_RANK: break;
     }
     UNREACHABLE();
 }

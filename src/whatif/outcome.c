@@ -1,6 +1,7 @@
 /* What came of a world, in figures (measure.h). */
 #include "base/mem.h"
 #include "whatif/world.h"
+#include <string.h>
 
 /* Sums over the jobs of a row. */
 struct sums {
@@ -160,6 +161,7 @@ static bool fill_waits(const struct world *w, struct outcome *out)
 bool outcome_of(struct world *w, struct outcome *out)
 {
     *out = (struct outcome){.events = w->events, .digest = w->digest};
+    memcpy(out->met, w->met, sizeof out->met);
     out->bytes = w->memory_bytes + w->job_count * sizeof *w->jobs +
                  w->node_room * sizeof *w->nodes + w->worker_room * sizeof *w->workers +
                  w->queue.capacity * sizeof *w->queue.items + w->id_room * sizeof *w->id_jobs;

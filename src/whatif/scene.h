@@ -108,6 +108,9 @@ enum scene_policy {
     POLICY_ON_DEMAND, /* the pool without spot */
     POLICY_ONE_ZONE,  /* spot of one zone, gangs of fixed size, restart on loss */
     POLICY_FAILOVER, /* gangs of one model in one zone; on a loss all is let go and begun elsewhere */
+    POLICY_USUAL,    /* those above are compared where nothing is said */
+    POLICY_LEARNED = POLICY_USUAL, /* the pool, its offers ranked by a network (ranker.h), */
+    POLICY_FORESIGHT,              /* or by one who knows the future */
     POLICY_COUNT
 };
 
@@ -116,9 +119,10 @@ struct scene_case {
     uint32_t policy;
     struct pool_event buying; /* BUYING_DEFINED of every class; policy 0: the scene's */
     uint64_t offer_bits[(SCENE_OFFERS_MAX + 63) / 64], job_bits[(SCENE_JOBS_MAX + 63) / 64];
-    bool no_affinity; /* the pool takes all regions for one; the network does not */
-    uint32_t zone;    /* POLICY_ONE_ZONE: which; 0: the cheapest at the start */
-    bool built_in;    /* not in the file: a policy over everything */
+    bool no_affinity;           /* the pool takes all regions for one; the network does not */
+    uint32_t zone;              /* POLICY_ONE_ZONE: which; 0: the cheapest at the start */
+    bool built_in;              /* not in the file: a policy over everything */
+    const struct rank_net *net; /* POLICY_LEARNED: whose ranking; NULL: none, as built in */
 };
 
 enum scene_line_kind { LINE_INTEGER = 1, LINE_MICROS, LINE_DURATION };

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const scene_policy_names[POLICY_COUNT] = {"shoal", "on_demand", "one_zone", "failover"};
+const char *const scene_policy_names[POLICY_COUNT] = {"shoal", "on_demand", "one_zone", "failover",
+                                                         "learned", "foresight"};
 
 /* Ways to buy for jobs with a deadline: the pool as it is, but for this. */
 static const struct {
@@ -67,9 +68,9 @@ const char *scene_policy_at(const struct scene *scene, uint32_t index)
 {
     bool hurries = false;
     for (uint32_t i = 0; i < scene->job_count; i++) hurries |= scene->jobs[i].deadline_us > 0;
-    if (index < POLICY_COUNT) return scene_policy_names[index];
-    if (!hurries || index - POLICY_COUNT >= WAYS_COMPARED) return NULL;
-    return ways[index - POLICY_COUNT].name;
+    if (index < POLICY_USUAL) return scene_policy_names[index];
+    if (!hurries || index - POLICY_USUAL >= WAYS_COMPARED) return NULL;
+    return ways[index - POLICY_USUAL].name;
 }
 
 /* "aws-*" stands for every name that begins so. */
@@ -117,7 +118,9 @@ static void read_case(struct scene_reader *r, yaml_item *map, struct scene_case 
     const char *policy = yaml_string(map, "policy", "shoal");
     if (!find_policy(policy, &c->policy))
         yaml_mistake(yaml_any(map, "policy"),
-                     "policy is shoal, on_demand, one_zone or failover, not \"%s\"", policy);
+                     "policy is shoal, on_demand, one_zone, failover, learned or foresight, not "
+                     "\"%s\"",
+                     policy);
     fill_all(s, &all);
     config_read_buying(map, BUYING_OF_CLASS, 0, &c->buying);
     if (yaml_has(map, "offers"))

@@ -74,7 +74,9 @@ static bool run_cases(const struct crowd *base, const struct scene *scene, const
         const struct scene_case *c = case_named(scene, base->cases[i].name);
         struct crowd one = *base;
         one.scene = scene;
-        one.cases = c;
+        struct scene_case same = c == NULL ? base->cases[i] : *c;
+        same.net = base->cases[i].net;
+        one.cases = &same;
         one.case_count = 1;
         one.progress = NULL;
         one.outcomes = NULL;

@@ -4,43 +4,12 @@
 #include "whatif/arguments.h"
 #include "whatif/print.h"
 #include "whatif/report.h"
-#include "whatif/sensitivity.h"
+#include "whatif/source.h"
+#include "whatif/train.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { USAGE = 2, SENSITIVITY_SEEDS = 16, SCENARIO_BYTES_MAX = 1 << 20 };
-
-struct source {
-    struct sensitivity_source sensitivity;
-    char folder[4096];
-    char *text;
-};
-
-static void folder_of(const char *path, char *ret_folder, size_t bytes)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        (void)snprintf(ret_folder, bytes, ".");
-    else
-        (void)snprintf(ret_folder, bytes, "%.*s", (int)(slash - path), path);
-}
-
-/* The text stays, to be read again with other numbers. */
-static bool read_file(const struct arguments *a, struct source *source, struct scene *scene,
-                      struct error *ret_error)
-{
-    struct sensitivity_source *s = &source->sensitivity;
-    if (!io_read_file(a->file, SCENARIO_BYTES_MAX, &source->text, &s->bytes, ret_error))
-        return false;
-    folder_of(a->file, source->folder, sizeof source->folder);
-    s->file = a->file;
-    s->folder = source->folder;
-    s->text = source->text;
-    s->sets = a->sets;
-    s->set_count = a->set_count;
-    return scene_read(scene, s->file, s->folder, s->text, s->bytes, s->sets, s->set_count,
-                      ret_error);
-}
+enum { USAGE = 2, SENSITIVITY_SEEDS = 16 };
 
 static bool find_case(const struct scene *scene, const char *name, struct scene_case *ret_case,
                       struct error *ret_error)
@@ -54,7 +23,8 @@ static bool find_case(const struct scene *scene, const char *name, struct scene_
            error_set(
                ret_error,
                "no policy or case is called \"%s\"; policies are shoal, on_demand, one_zone, "
-               "failover, and greedy, uniform_progress and table for jobs with a deadline",
+               "failover, learned, foresight, and greedy, uniform_progress and table for jobs with "
+               "a deadline",
                name);
 }
 
@@ -71,6 +41,26 @@ static bool choose_cases(const struct scene *scene, const struct arguments *a,
     for (const char *name; (name = scene_policy_at(scene, *ret_count)) != NULL; (*ret_count)++)
         if (!find_case(scene, name, &cases[*ret_count], ret_error)) return false;
     return true;
+}
+
+/* To the cases that are ranked by one: of --ranking, else the shipped one. */
+static bool give_net(const struct arguments *a, struct scene_case *cases, uint32_t count,
+                     struct rank_net *net, struct error *ret_error)
+{
+    bool wanted = a->ranking != NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (cases[i].policy != POLICY_LEARNED) continue;
+        cases[i].net = net;
+        wanted = true;
+    }
+    if (!wanted) return true;
+    if (a->ranking == NULL) return rank_net_shipped(net, ret_error);
+    char *text;
+    size_t bytes;
+    if (!io_read_file(a->ranking, RANK_NET_BYTES_MAX, &text, &bytes, ret_error)) return false;
+    bool good = rank_net_parse(a->ranking, text, bytes, net, ret_error);
+    mem_free(text);
+    return good;
 }
 
 static bool all_hold(const struct crowd *crowd)
@@ -110,10 +100,12 @@ static bool run(const struct arguments *a, struct scene *scene, struct source *s
                 bool *ret_claims, struct error *ret_error)
 {
     struct scene_case cases[SCENE_CASES_MAX];
+    struct rank_net net;
     struct crowd crowd = {
         .scene = scene, .cases = cases, .threads = a->threads, .progress = scene->name};
-    if (!read_file(a, source, scene, ret_error)) return false;
+    if (!source_read(source, a->files[0], a->sets, a->set_count, scene, ret_error)) return false;
     if (!choose_cases(scene, a, cases, &crowd.case_count, ret_error)) return false;
+    if (!give_net(a, cases, crowd.case_count, &net, ret_error)) return false;
     if (a->check && a->policy_count > 0)
         return error_set(ret_error, "--check is about the cases of the file; leave out --policy");
     crowd.first_seed = a->has_seeds ? a->first_seed : scene->first_seed;
@@ -141,12 +133,13 @@ int whatif_main(int argc, char **argv)
         arguments_help();
         return 0;
     }
+    if (arguments.train) return train_main(&arguments);
     struct scene *scene = scene_new();
     struct source source = {0};
     bool good = scene != NULL ? run(&arguments, scene, &source, &claims, &error)
                               : error_set(&error, "out of memory for the scenario");
     scene_close(scene);
-    mem_free(source.text);
+    source_free(&source);
     if (!good) (void)fprintf(stderr, "shoal sim: %s\n", error.text);
     return good && claims ? 0 : 1;
 }

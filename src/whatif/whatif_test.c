@@ -132,10 +132,14 @@ static void all_policies_finish_the_same_work(void **state)
 {
     (void)state;
     struct scene *scene = read_scene("name: t\n" SPOT JOBS);
+    struct rank_net net;
+    struct error error;
+    assert_true(rank_net_shipped(&net, &error));
     for (uint32_t p = 0; p < POLICY_COUNT; p++) {
         struct scene_case c;
         struct outcome o;
         assert_true(scene_case_of_policy(scene, scene_policy_names[p], &c));
+        c.net = &net;
         assert_true(world_run(scene, &c, 5, NULL, &o));
         assert_near(o.values[0][MEASURE_UNFINISHED], 0, 0);
         assert_true(o.values[0][MEASURE_UTILIZATION] > 0 && o.values[0][MEASURE_UTILIZATION] <= 1);

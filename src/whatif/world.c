@@ -1,4 +1,4 @@
-#include "whatif/world.h"
+#include "whatif/ranker.h"
 #include "base/mem.h"
 #include "core/assert.h"
 #include <string.h>
@@ -49,6 +49,7 @@ static void happen(struct world *w, const struct sim_occurrence *o)
     case ON_RUNS:
     case ON_STOPS: site_on(w, (enum what)o->what, index, version); return;
     case ON_SAYS: said_on(w, index); return;
+    case ON_RANK: ranker_on(w); return;
     }
     UNREACHABLE();
 }
@@ -70,17 +71,26 @@ static void close(struct world *w)
     mem_free(w->id_jobs);
 }
 
+static void settle(struct world *w)
+{
+    feed_settle(w);
+    if (!w->rank_due) return;
+    ranker_tell(w);
+    feed_settle(w);
+}
+
 static void run(struct world *w)
 {
     struct sim_occurrence o;
     feed_configure(w);
     market_open(w);
-    feed_settle(w);
+    ranker_on(w);
+    settle(w);
     while (!w->failed && w->live_jobs > 0 && sim_queue_pop(&w->queue, &o)) {
         w->now_us = o.at_us;
         w->events++;
         happen(w, &o);
-        feed_settle(w);
+        settle(w);
     }
     if (w->live_jobs > 0) w->now_us = w->end_us;
     for (uint32_t j = 0; j < w->job_count; j++) work_advance(w, j);

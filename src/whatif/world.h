@@ -44,6 +44,7 @@ enum what {
     ON_RUNS,   /* worker */
     ON_STOPS,  /* worker */
     ON_SAYS,   /* job: it reports its steps */
+    ON_RANK,   /* the offers are ranked anew */
 };
 
 struct live_offer {
@@ -53,6 +54,8 @@ struct live_offer {
     int64_t paid_at_us;
     uint32_t up, held, price_step, up_step; /* up: nodes that could be had, the held ones counted */
     bool down, spiking, unsold;
+    int64_t turns_us;    /* when it goes or comes, as drawn; 0: it does not */
+    uint32_t factor_ppm; /* what its price counts, as told last (ranker.h); 0: as built in */
     uint32_t first_node;
     struct sim_random prices, ups, lives;
 };
@@ -123,6 +126,8 @@ struct world {
     double metered_usd;  /* of all nodes while they were up: what the pool's ledger says, too */
     uint32_t stop_group; /* + 1: the group whose last job ends the world; 0: all */
     bool failed;         /* out of memory */
+    bool rank_due, has_met;
+    struct rank_range met[RANK_INPUT_COUNT]; /* by what a learned ranking was asked */
     struct recorder *recorder;
 };
 

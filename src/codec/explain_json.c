@@ -130,8 +130,8 @@ json_t *next_free_json(const struct view_names *names, const struct next_free *n
     if (next->job_id != 0)
         (void)snprintf(ends, sizeof ends, "when job %" PRIu64 " ends", next->job_id);
     (void)snprintf(text, sizeof text,
-                   "in %s, %s; %" PRIu32 " of %" PRIu32 " devices are free there now", region, ends,
-                   next->device_count, next->devices_min);
+                   "in %s, %s; %" PRIu32 " of %" PRIu32 " device%s free there now", region, ends,
+                   next->device_count, next->devices_min, next->devices_min == 1 ? " is" : "s are");
     json_t *row = json_object();
     json_set_i64(row, "t", next->at_us, &failed);
     json_set_text(row, "text", text, &failed);
@@ -175,14 +175,15 @@ json_t *deadline_json(const struct job_view *view, int64_t now_us)
     char text[160], left[NAMES_NUMBER_BYTES], work[NAMES_NUMBER_BYTES], slack[NAMES_NUMBER_BYTES];
     if (view->deadline_us == 0 || view->ended_us != 0) return json_null();
     int64_t left_us = view->deadline_us - now_us, slack_us = left_us - view->work_left_us;
-    seconds_format(left_us / 1000000 * 1000000, left);
-    seconds_format(view->work_left_us / 1000000 * 1000000, work);
-    seconds_format(slack_us / 1000000 * 1000000, slack);
+    span_format(left_us, left);
+    span_format(view->work_left_us, work);
+    span_format(slack_us, slack);
     if (left_us < 0)
-        (void)snprintf(text, sizeof text, "its deadline has passed; its work takes another %s s", work);
+        (void)snprintf(text, sizeof text, "its deadline has passed; its work takes another %s",
+                       work);
     else
         (void)snprintf(text, sizeof text,
-                       "its deadline is in %s s, its work takes %s s: %s s are left for losses", left,
+                       "its deadline is in %s, its work takes %s: %s are left for losses", left,
                        work, slack);
     json_t *object = json_object();
     json_set_i64(object, "t", view->deadline_us, &failed);

@@ -127,6 +127,26 @@ const char *seconds_format(int64_t us, char ret_text[NAMES_NUMBER_BYTES])
     return milli_format(div_round(us, 1000), ret_text);
 }
 
+const char *span_format(int64_t us, char ret_text[NAMES_NUMBER_BYTES])
+{
+    static const struct {
+        const char *unit;
+        int64_t from_us, unit_us, round; /* used from there on; rounded to so many thousandths */
+    } units[] = {{" d", INT64_C(172800000000), INT64_C(86400000000), 100},
+                 {" h", INT64_C(7200000000), INT64_C(3600000000), 100},
+                 {" min", 120000000, 60000000, 1000},
+                 {" s", 9950000, 1000000, 1000},
+                 {" s", 1000000, 1000000, 100},
+                 {" s", 0, 1000000, 1}};
+    uint32_t at = 0;
+    while (units[at].from_us > (int64_t)(magnitude(us) & INT64_MAX)) at++;
+    int64_t unit_us = units[at].unit_us, round = units[at].round;
+    int64_t whole = us / unit_us * 1000, rest = us % unit_us * 1000; /* below 10^14: it fits */
+    (void)milli_format(whole + div_round(div_round(rest, unit_us), round) * round, ret_text);
+    (void)strcat(ret_text, units[at].unit); /* at most 20 digits and a sign: it fits */
+    return ret_text;
+}
+
 const char *percent_format(int64_t ppm, char ret_text[NAMES_NUMBER_BYTES])
 {
     return milli_format(div_round(ppm, 10), ret_text); /* 1 % = 10,000 ppm = 1,000 milli-percent */
@@ -177,7 +197,7 @@ static const char *number_format(char kind, int64_t value, char ret_text[NAMES_N
 {
     switch (kind) {
     case '$': return money_format(value, ret_text);
-    case '@': return seconds_format(value, ret_text);
+    case '@': return span_format(value, ret_text);
     case '~': return milli_format(value, ret_text);
     case '^': return level_name(value, ret_text);
     case '=': return topology_name(value, ret_text);
@@ -209,30 +229,93 @@ static const char *enter_bracket(const char *at, const int64_t numbers[3])
     return strchr(number, ']') + 1;
 }
 
+/* What is told of one: "1 device is", where the sentence is about several. */
+static const char *const plurals[] = {"devices", "workers", "jobs", "nodes", "leases", "slices"};
+
+/* The word that starts here, as it is of one; NULL: it is none of these. ret_bytes: of the plural. */
+static const char *plural_at(const char *at, size_t *ret_bytes)
+{
+    for (size_t i = 0; i < sizeof plurals / sizeof plurals[0]; i++) {
+        *ret_bytes = strlen(plurals[i]);
+        if (strncmp(at, plurals[i], *ret_bytes) == 0 && !isalpha((unsigned char)at[*ret_bytes]))
+            return plurals[i];
+    }
+    return NULL;
+}
+
+struct sentence {
+    char *text;
+    size_t used, bytes;
+    bool one, of_one; /* a count of 1 was said, its word not yet; its word was the last one */
+};
+
+static void say(struct sentence *s, const char *text, size_t length)
+{
+    size_t room = s->bytes - 1 - s->used;
+    if (length > room) length = room;
+    memcpy(s->text + s->used, text, length);
+    s->used += length;
+}
+
+/* "in 0 s" is at once. The unit of a span stands in the sentence, too. */
+static const char *say_number(struct sentence *s, const char *at, int64_t value)
+{
+    static const char in[] = "in ";
+    char number[NAMES_NUMBER_BYTES];
+    const char *text = number_format(at[0], value, number), *behind = at + 2;
+    if (at[0] == '@' && strncmp(behind, " s", 2) == 0) behind += 2;
+    size_t before = sizeof in - 1;
+    if (at[0] == '@' && strcmp(text, "0 s") == 0 && s->used >= before &&
+        memcmp(s->text + s->used - before, in, before) == 0) {
+        s->used -= before;
+        text = "at once";
+    }
+    say(s, text, strlen(text));
+    s->one = at[0] == '#' && value == 1;
+    s->of_one = false;
+    return behind;
+}
+
+/* At the start of a word. */
+static const char *say_word(struct sentence *s, const char *at)
+{
+    size_t length;
+    if (s->one && plural_at(at, &length) != NULL) {
+        say(s, at, length - 1);
+        s->one = false;
+        s->of_one = true;
+        return at + length;
+    }
+    if (s->of_one && strncmp(at, "are ", 4) == 0) {
+        say(s, "is", 2);
+        s->of_one = false;
+        return at + 3;
+    }
+    for (length = 1; isalpha((unsigned char)at[length]);) length++;
+    say(s, at, length);
+    s->of_one = false;
+    return at + length;
+}
+
 const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char *ret_text,
                           size_t bytes)
 {
     const int64_t numbers[] = {a, b, c};
     const char *at = reason < DECISION_REASON_END ? reason_sentences[reason] : "unknown reason";
     if (reason == REASON_DONE && a == 0) at = done_without_steps;
-    size_t used = 0;
-    while (*at != '\0' && used + 1 < bytes) {
-        if (*at == '[' || *at == ']') {
+    struct sentence s = {.text = ret_text, .bytes = bytes};
+    while (*at != '\0' && s.used + 1 < bytes) {
+        if (*at == '[' || *at == ']')
             at = *at == '[' ? enter_bracket(at, numbers) : at + 1;
-            continue;
+        else if (is_number(at))
+            at = say_number(&s, at, numbers[at[1] - 'a']);
+        else if (isalpha((unsigned char)*at))
+            at = say_word(&s, at);
+        else {
+            if (strchr(",;:", *at) != NULL) s.one = s.of_one = false;
+            say(&s, at++, 1);
         }
-        if (!is_number(at)) {
-            ret_text[used++] = *at++;
-            continue;
-        }
-        char number[NAMES_NUMBER_BYTES];
-        (void)number_format(at[0], numbers[at[1] - 'a'], number);
-        size_t length = strlen(number), room = bytes - 1 - used;
-        if (length > room) length = room;
-        memcpy(ret_text + used, number, length);
-        used += length;
-        at += 2;
     }
-    if (bytes > 0) ret_text[used] = '\0';
+    if (bytes > 0) ret_text[s.used] = '\0';
     return ret_text;
 }

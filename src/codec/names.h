@@ -60,6 +60,8 @@ const char *money_format(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES]);
 const char *milli_format(int64_t milli, char ret_text[NAMES_NUMBER_BYTES]);
 /* "15", "0.5", "2.25": seconds of microseconds, at most 3 decimals. Returns ret_text. */
 const char *seconds_format(int64_t us, char ret_text[NAMES_NUMBER_BYTES]);
+/* "0 s", "7.5 s", "90 s", "25 min", "26.5 h", "3.5 d": a span with its unit, rounded. Returns ret_text. */
+const char *span_format(int64_t us, char ret_text[NAMES_NUMBER_BYTES]);
 /* "70", "12.5": percent of ppm. Returns ret_text. */
 const char *percent_format(int64_t ppm, char ret_text[NAMES_NUMBER_BYTES]);
 

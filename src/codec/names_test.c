@@ -175,9 +175,45 @@ static void no_sentence_is_cut_or_keeps_a_placeholder(void **state)
     }
 }
 
+static void one_is_told_as_one_and_spans_with_a_unit_that_suits(void **state)
+{
+    static const struct {
+        int64_t us;
+        const char *text;
+    } spans[] = {{0, "0 s"},
+                 {500, "0.001 s"},
+                 {500000, "0.5 s"},
+                 {7540000, "7.5 s"},
+                 {60005000, "60 s"},
+                 {119000000, "119 s"},
+                 {1500000000, "25 min"},
+                 {95400000000, "26.5 h"},
+                 {302400000000, "3.5 d"},
+                 {-1500000000, "-25 min"}};
+    char text[NAMES_SENTENCE_BYTES], number[NAMES_NUMBER_BYTES];
+    (void)state;
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
+        assert_string_equal(span_format(spans[i].us, number), spans[i].text);
+    (void)span_format(INT64_MIN, number);
+    (void)span_format(INT64_MAX, number);
+    assert_string_equal(reason_format(REASON_GANG_READY, 1, 1, 0, text, sizeof text),
+                        "1 of at least 1 device is up");
+    assert_string_equal(reason_format(REASON_GANG_READY, 1, 2, 0, text, sizeof text),
+                        "1 of at least 2 devices are up");
+    assert_string_equal(reason_format(REASON_STOCKOUT, 0, 0, 0, text, sizeof text),
+                        "the provider has no capacity; tried again at once");
+    assert_string_equal(
+        reason_format(REASON_RESERVED, 8, 3240000000, 7, text, sizeof text),
+        "waits: 8 devices are reserved for it; the last of them is expected free in "
+        "54 min, when job 7 ends");
+    assert_string_equal(reason_format(REASON_WAIT_TURN, 1, 0, 0, text, sizeof text),
+                        "waits behind 1 job of a higher class or greater age");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_is_told_as_one_and_spans_with_a_unit_that_suits),
         cmocka_unit_test(every_member_has_its_own_name),
         cmocka_unit_test(words_match_their_enum_members),
         cmocka_unit_test(money_prints_cents_or_two_digits),

@@ -240,7 +240,7 @@ static void a_quote_knows_hours_and_total(void **state)
     json_t *first = json_array_get(options, 0), *second = json_array_get(options, 1);
     assert_string_equal(json_string_value(json_object_get(row, "verdict")), "FITS");
     assert_string_equal(json_string_value(json_object_get(row, "text")),
-                        "fits: needs 1 devices, the pool can reach 4");
+                        "fits: needs 1 device, the pool can reach 4");
     assert_true(fabs(json_real_value(json_object_get(first, "hours")) - 1) < 1e-9);
     assert_true(fabs(json_real_value(json_object_get(first, "usd")) - 3.6) < 1e-9);
     assert_true(fabs(json_real_value(json_object_get(first, "ncu")) - 2) < 1e-9);

@@ -52,7 +52,8 @@ enum decision_kind {
 };
 
 /* Why, with up to three numbers a, b, c whose meaning the sentence gives. The codec prints them:
- * $a = money per hour, #a = count, @a = time left in seconds (from µs), %a = ppm as percent, ~a =
+ * $a = money per hour, #a = count (of 1, the next word of devices and the like is as of one), @a s = a span from µs with
+ * a unit that suits it, %a = ppm as percent, ~a =
  * NCU from milli, ^a = a level of accounts, =a = a level of topology, &a = a key in its short form; [what stands in brackets] is
  * said when its number is not 0. Values are frozen once journaled: add at the end. */
 #define DECISION_REASONS(X)                                                                        \
@@ -70,7 +71,7 @@ enum decision_kind {
     X(BAD_REQUEST, "the request contradicts itself (devices min #a, max #b)")                      \
     X(WAIT_CAPACITY, "waits: #a of #b devices are up, the offers that fit are out of stock")       \
     X(WAIT_BUDGET, "waits: what it lacks costs $a/h and $b/h of the budget is left")               \
-    X(WAIT_TURN, "waits: #a jobs of a higher class or greater age come first")                     \
+    X(WAIT_TURN, "waits behind #a jobs of a higher class or greater age")                          \
     X(CHEAPEST, "cheapest offer that fits: $a/h for ~c NCU[ within $b/h left]")                    \
     X(FALLBACK, "spot is gone or above the threshold: takes guaranteed capacity at $a/h")          \
     X(GANG_READY, "#a of at least #b devices are up")                                              \
@@ -96,9 +97,8 @@ enum decision_kind {
     X(CHEAPER_SPOT, "spot is cheap again: $a/h instead of $b/h for the same NCU")                  \
     X(BUDGET_EXCEEDED, "prices have risen: it would cost $a/h, the budget is $b/h; the dearest "   \
                        "node per NCU goes, it costs $c/h")                                         \
-    X(BUDGET_AT_MINIMUM, "prices have risen: it costs $a/h, the budget is $b/h, and none of its "  \
-                         "#c devices can go without breaking the gang; raise the budget or "       \
-                         "cancel it")                                                              \
+    X(BUDGET_AT_MINIMUM, "prices have risen: it costs $a/h, the budget is $b/h, and its gang "     \
+                         "needs all that it has, #c devices; raise the budget or cancel it")       \
     X(KEPT_FOR_GANG,                                                                               \
       "waits: stock that fits is kept for a gang of a higher class, for at most @a s")             \
     X(STALL_OVER, "moves again: step #a, after @c s")                                              \
@@ -138,12 +138,12 @@ enum decision_kind {
                      "project or team are spent for this day or month")                            \
     X(PREEMPTS, "takes #a devices from #b workers or jobs of lower classes: the least work is "    \
                 "lost so, ~c NCU-seconds")                                                         \
-    X(CONSOLIDATES, "#b workers move to other idle devices, so that #a devices are together; no "  \
+    X(CONSOLIDATES, "moves #b workers to other idle devices, so that #a devices are together; no " \
                     "work is lost")                                                                \
     X(PREEMPTED_FOR, "job #a comes first and takes its #b devices; ~c NCU-seconds of work are "    \
                      "lost, it waits with its age")                                                \
     X(SHRUNK_FOR, "job #a comes first and takes #b of its devices; it goes on with the rest")      \
-    X(MOVED_FOR, "#b devices move to another node, so that job #a finds its devices together")     \
+    X(MOVED_FOR, "moves #b devices to another node, so that job #a finds its devices together")    \
     X(WAIT_PREEMPTED, "waits: #a devices are being freed for it, workers get @b s to hand over")   \
     X(RESERVED, "waits: #a devices are reserved for it; the last of them is expected free in @b "  \
                 "s, when job #c ends")                                                             \

@@ -39,6 +39,8 @@ void shape_fill(const pool *p, const struct pool_event *event, struct shape *ret
 uint32_t shape_find(const pool *p, struct shape *wanted); /* sets its hash; SLOT_NONE = none */
 void shape_leave(pool *p, uint32_t slot);
 void shape_judge(const pool *p, struct shape *s); /* its models and threshold, from the catalog */
+uint64_t shape_sold(const pool *p,
+                    const struct shape *s); /* of its models: ever within its reach */
 void plan_note_threshold(pool *p, uint32_t threshold_ppm);
 void shape_wake(pool *p, uint32_t slot);
 void shape_wait_quota(pool *p, uint32_t slot); /* sleeps until quota is freed */

@@ -241,9 +241,10 @@ static bool is_ncu_above_quota(const pool *p, const struct shape *s, struct verd
     struct demand demand = demand_of(s, terms, /* devices */ 1, /* committed */ 0);
     struct numbers numbers = {.a = INT64_MAX, .c = p->accounts[s->account].level};
     int64_t parts_ppm = 0;
+    uint64_t sold = shape_sold(p, s);
     for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
         int64_t least = INT64_MAX, ceiling = quota_ceiling(p, s->account, kind);
-        for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
+        for (uint64_t rest = sold; rest != 0; rest &= rest - 1) {
             uint32_t model = (uint32_t)__builtin_ctzll(rest);
             int64_t needed = demand_quota_of(p, &demand, model, 1);
             if (p->quota_kind[model] == kind && needed < least) least = needed;
@@ -263,9 +264,10 @@ static bool is_above_quota(const pool *p, const struct shape *s, struct verdict 
 {
     int64_t each[QUOTA_KINDS] = {0}, most = 0;
     struct numbers numbers = {.a = INT64_MAX, .c = p->accounts[s->account].level};
+    uint64_t sold = shape_sold(p, s);
     if (!quota_is_defined(p) || part_is_special(terms_of(p, s))) return false;
     if (terms_of(p, s)->ncu_milli != 0) return is_ncu_above_quota(p, s, ret_verdict);
-    for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
+    for (uint64_t rest = sold; rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest), kind = p->quota_kind[model];
         int64_t ncu_milli = quota_ncu_milli(p, model), ceiling = quota_ceiling(p, s->account, kind);
         if (ncu_milli == 0 || ceiling == INT64_MAX) return false;

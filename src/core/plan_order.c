@@ -170,6 +170,29 @@ void shape_judge(const pool *p, struct shape *s)
     s->threshold_ppm = threshold_of(p, s);
 }
 
+static bool is_sold(const struct shape *s, const struct market *market)
+{
+    for (uint32_t kind = CAPACITY_OWNED; kind < CAPACITY_KIND_END; kind++)
+        if (market->reach_devices[kind] > 0 &&
+            (s->capacity_mask == 0 || (s->capacity_mask >> kind & 1) != 0))
+            return true;
+    return false;
+}
+
+uint64_t shape_sold(const pool *p, const struct shape *s)
+{
+    uint64_t sold = 0;
+    for (uint32_t i = 0; i < p->regions_end; i++) {
+        if (s->region != 0 && s->region != p->regions[i].region) continue;
+        for (uint64_t rest = s->compat_mask & p->regions[i].model_mask; rest != 0;
+             rest &= rest - 1) {
+            uint32_t model = (uint32_t)__builtin_ctzll(rest);
+            if (is_sold(s, market_of(p, i, model))) sold |= UINT64_C(1) << model;
+        }
+    }
+    return sold;
+}
+
 /* Class, then the share of the tenant, then that of the account itself, then age. */
 int64_t plan_key(const pool *p, uint32_t job)
 {

@@ -218,7 +218,7 @@ void plan_reserve(pool *p, uint32_t job, const struct demand *demand, struct poo
     int64_t soonest_us = p->now_us + p->config.ask_again_us;
     promise_until(p, job, best.ready_us > soonest_us ? best.ready_us : soonest_us);
     MARK(out, GANG_RESERVED);
-    struct numbers numbers = {.a = s->devices_min, .b = (best.ready_us - p->now_us) / 1000000};
+    struct numbers numbers = {.a = s->devices_min, .b = best.ready_us - p->now_us};
     if (best.last_job != SLOT_NONE) numbers.c = (int64_t)p->jobs[best.last_job].job_id;
     plan_wait(p, job, REASON_RESERVED, numbers, out);
 }

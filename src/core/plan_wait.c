@@ -175,11 +175,11 @@ static enum obstacle find_obstacle(struct lack *l)
 
 /* ---- said ---- */
 
-/* The least that would do, and what is left of that kind. */
+/* The least that would do on a model that is sold, and what is left of that kind. */
 static struct numbers quota_needed(const struct lack *l)
 {
     struct numbers numbers = {.a = INT64_MAX};
-    for (uint64_t rest = l->s->compat_mask; rest != 0; rest &= rest - 1) {
+    for (uint64_t rest = shape_sold(l->p, l->s); rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest);
         int64_t needed = demand_quota_of(l->p, &l->asked, model, missing_of(l));
         if (needed >= numbers.a) continue;

@@ -581,20 +581,63 @@ static void averages_forget_by_half(void **state)
     }
 }
 
+/* Two fifths of a device: 640 milli-NCU of an A100, whatever a T4 would count that nobody sells. */
+static void a_share_is_told_the_quota_of_a_model_that_is_sold(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct job_view view;
+    struct pool_event account = account_event(1, 0, 500);
+    static const struct pool_limits limits = {.nodes_max = 8,
+                                              .jobs_max = 8,
+                                              .offers_max = 4,
+                                              .models_max = 3,
+                                              .pools_max = 1,
+                                              .terms_max = 2,
+                                              .leases_max = 16};
+    bench_open(&b, &limits);
+    bench_model(&b, T4, T4_NCU, 16, 9);
+    bench_model(&b, A100, A100_NCU, 80, 3);
+    bench_offer(&b, (struct test_offer){.id = 2,
+                                        .region = 1,
+                                        .model = A100,
+                                        .capacity = CAPACITY_OWNED,
+                                        .devices = 1,
+                                        .stock = 6,
+                                        .price = USD});
+    account.u.account_defined.borrow_milli[0] = 0;
+    bench_step(&b, account);
+    bench_terms(&b, 1, (struct job_terms){.device_milli = 400});
+    bench_submit(&b, (struct test_job){.id = 1,
+                                       .min = 1,
+                                       .max = 1,
+                                       .job_class = JOB_CLASS_P2,
+                                       .kind = JOB_KIND_BATCH,
+                                       .capability_mask = 1,
+                                       .terms_id = 1});
+    while (pool_next_wake_us(b.p) <= b.now_us) bench_tick(&b);
+    assert_true(pool_job_find(b.p, 1, &view));
+    assert_int_equal(view.last_reason, REASON_WAIT_QUOTA);
+    assert_true(view.last_a == 640 && view.last_b == 500);
+    bench_close(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(victims_come_from_who_borrows_most_ncu),
-                                       cmocka_unit_test(only_the_kind_that_lacks_is_reclaimed),
-                                       cmocka_unit_test(who_borrows_most_goes_first),
-                                       cmocka_unit_test(above_every_quota_is_refused),
-                                       cmocka_unit_test(an_elastic_job_takes_what_quota_leaves),
-                                       cmocka_unit_test(the_lowest_share_goes_first),
-                                       cmocka_unit_test(doors_close_with_a_number_and_a_time),
-                                       cmocka_unit_test(dollars_and_workers_of_a_tenant_bind),
-                                       cmocka_unit_test(a_day_has_its_dollars),
-                                       cmocka_unit_test(a_share_counts_as_much_as_it_is),
-                                       cmocka_unit_test(a_plan_knows_the_limits_of_its_account),
-                                       cmocka_unit_test(available_is_what_the_definition_says),
-                                       cmocka_unit_test(averages_forget_by_half)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_share_is_told_the_quota_of_a_model_that_is_sold),
+        cmocka_unit_test(victims_come_from_who_borrows_most_ncu),
+        cmocka_unit_test(only_the_kind_that_lacks_is_reclaimed),
+        cmocka_unit_test(who_borrows_most_goes_first),
+        cmocka_unit_test(above_every_quota_is_refused),
+        cmocka_unit_test(an_elastic_job_takes_what_quota_leaves),
+        cmocka_unit_test(the_lowest_share_goes_first),
+        cmocka_unit_test(doors_close_with_a_number_and_a_time),
+        cmocka_unit_test(dollars_and_workers_of_a_tenant_bind),
+        cmocka_unit_test(a_day_has_its_dollars),
+        cmocka_unit_test(a_share_counts_as_much_as_it_is),
+        cmocka_unit_test(a_plan_knows_the_limits_of_its_account),
+        cmocka_unit_test(available_is_what_the_definition_says),
+        cmocka_unit_test(averages_forget_by_half)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

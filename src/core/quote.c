@@ -69,7 +69,7 @@ static bool fill_limit(const struct asking *a, const struct mix *mix, struct quo
     if ((mix->met & OBSTACLE_QUOTA) != 0 || demand.devices_left < s->devices_min) {
         option->reason = REASON_WAIT_QUOTA;
         option->a = INT64_MAX;
-        for (uint64_t rest = s->compat_mask; rest != 0; rest &= rest - 1) {
+        for (uint64_t rest = shape_sold(a->p, s); rest != 0; rest &= rest - 1) {
             uint32_t model = (uint32_t)__builtin_ctzll(rest);
             int64_t needed = demand_quota_of(a->p, &demand, model, s->devices_min);
             if (needed >= option->a) continue;

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "codec/json.h"
 #include "codec/names.h"
+#include "codec/yaml.h"
 #include "core/quote.h"
 #include "server/server_state.h"
 #include <stdio.h>
@@ -122,6 +123,46 @@ fail:
     return false;
 }
 
+enum { KNOWN_REGIONS_MAX = LINK_REGIONS_MAX + 2 * LINK_PAIRS_MAX + 64 };
+
+static void add_region(const char *known[KNOWN_REGIONS_MAX], uint32_t *count, const char *name)
+{
+    for (uint32_t i = 0; i < *count; i++)
+        if (strcmp(known[i], name) == 0) return;
+    if (*count < KNOWN_REGIONS_MAX) known[(*count)++] = name;
+}
+
+/* Data lies in a region of the catalog's links, or in one where something is on sale: a misspelt one would cost
+ * egress from nowhere. */
+static bool is_data_region(struct server *s, const char *region, struct error *ret_error)
+{
+    const char *known[KNOWN_REGIONS_MAX];
+    const struct links *links = &s->catalog->links;
+    struct offer_view offer;
+    uint32_t count = 0;
+    if (region[0] == '\0') return true;
+    for (uint32_t i = 0; i < pool_offers_end(s->pool); i++)
+        if (pool_offer_at(s->pool, i, &offer))
+            add_region(known, &count, names_text(s->names, ID_REGION, offer.region));
+    for (uint32_t i = 0; i < links->region_count; i++)
+        add_region(known, &count, links->regions[i].name);
+    for (uint32_t i = 0; i < links->pair_count; i++) {
+        add_region(known, &count, links->pairs[i].from);
+        add_region(known, &count, links->pairs[i].to);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(known[i], region) == 0) return true;
+    const char *nearest = yaml_nearest(region, known, count);
+    if (nearest != NULL)
+        return error_set(ret_error,
+                         "job.yaml: data.region \"%s\" is not known; did you mean \"%s\"?", region,
+                         nearest);
+    return error_set(ret_error,
+                     "job.yaml: data.region \"%s\" is not known: nothing is on sale there, and the "
+                     "catalog's links do not name it; add it to the links of your catalog",
+                     region);
+}
+
 static struct job_spec *parse_spec(struct server *s, request *r)
 {
     size_t bytes;
@@ -135,6 +176,8 @@ static struct job_spec *parse_spec(struct server *s, request *r)
     if (bytes == 0)
         request_fail(r, 400, "the body is empty; send the text of job.yaml");
     else if (!job_spec_parse(s->catalog, s->config, "job.yaml", text, bytes, spec, &error))
+        request_fail(r, 400, "%s", error.text);
+    else if (!is_data_region(s, spec->data_region, &error))
         request_fail(r, 400, "%s", error.text);
     else
         return spec;

@@ -162,6 +162,19 @@ class BadInput(Case):
         self.assertIn('"neds"', error)
         self.assertIn('"needs"', error)
 
+    def test_a_region_of_data_is_known_or_the_nearest_is_named(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        for region, expected, said in (
+                ("us-eats-1", 400, 'data.region "us-eats-1" is not known; did you mean "us-east-1"?'),
+                ("moon", 400, "add it to the links of your catalog"),
+                ("us-east-1", 201, ""), ("east", 201, "")):
+            for path in ("/v1/plan", "/v1/jobs"):
+                status, text, _ = self.server.ask(
+                    "POST", path, job(region, more=f"data: {{region: {region}, gb: 5}}\n"))
+                self.assertEqual(status, 200 if path == "/v1/plan" and not said else expected, text)
+                self.assertIn(said, text if not said else self.assert_sentence(text))
+
     def test_bad_agent_reports(self):
         self.server.start()
         for body in ("", "{", "[]", "{}", '{"agent":1}', '{"unknown":{}}', "\u0000"):

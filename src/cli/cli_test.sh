@@ -65,7 +65,7 @@ expect 0 '"verdict":"swarm"' advise "$jobs/finetune_70b.yaml" --market "$jobs/pr
 expect 0 "list prices of the catalog" advise "$jobs/finetune_7b.yaml" --server http://127.0.0.1:1
 expect 1 "work_per_slot" advise "$jobs/hello.yaml"
 expect 1 "x.csv: no type in it is a model of the catalog" advise "$jobs/finetune_7b.yaml" --market x.csv
-expect 1 '--overhead takes 0 to 90, not "much"' advise "$jobs/finetune_7b.yaml" --overhead much
+expect 2 '--overhead takes 0 to 90, not "much"' advise "$jobs/finetune_7b.yaml" --overhead much
 expect 1 "is no node number" drain abc
 expect 1 "shoal.yaml: No such file" up
 expect 2 'not "lst"; see shoal ckpt --help' ckpt lst .

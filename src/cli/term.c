@@ -20,6 +20,8 @@ struct term term_open(FILE *stream)
         term.width = size.ws_col;
         term.height = size.ws_row;
     }
+    const char *columns = getenv("COLUMNS"); /* of a terminal that does not tell its size */
+    if (term.width == 0 && columns != NULL) term.width = (uint32_t)strtoul(columns, NULL, 10);
     if (term.width == 0) term.width = 80;
     if (term.height == 0) term.height = 24;
     const char *kind = getenv("TERM");

@@ -67,6 +67,8 @@ static void add_query(struct text *path, const char *key, const char *value)
         text_add(path, isalnum((unsigned char)*at) ? "%c" : "%%%02X", (unsigned char)*at);
 }
 
+enum { HOURS_MAX = 8760 }; /* as the server's */
+
 struct market_words {
     const char *model, *zone, *region, *hours;
 };
@@ -74,6 +76,14 @@ struct market_words {
 static int show_market(const struct cli_args *args, const struct market_words *words)
 {
     struct text path = {0};
+    char *end = NULL;
+    unsigned long hours = words->hours == NULL ? 1 : strtoul(words->hours, &end, 10);
+    if (hours < 1 || hours > HOURS_MAX ||
+        (end != NULL && (*end != '\0' || words->hours[0] == '-'))) {
+        fprintf(stderr, "shoal market: --hours takes 1 to %d, not \"%s\"\n", HOURS_MAX,
+                words->hours);
+        return CLI_USAGE;
+    }
     text_add(&path, "/v1/market");
     if (!path.failed) {
         add_query(&path, "model", words->model);

@@ -21,6 +21,7 @@ enum { PRICES_BYTES_MAX = 1 << 30, CONFIG_BYTES_MAX = 1 << 20, NAME_BYTES = 64, 
 enum { MODELLED, CHANGED, SIDES };
 
 struct rerun {
+    bool is_misused; /* there is no such policy, or factor */
     journal *journal;
     const struct rerun_words *words;
     struct facts facts;
@@ -102,7 +103,8 @@ static bool read_price(struct rerun *r, struct error *ret_error)
     if (!number_read_real(spot != NULL ? spot : on_demand != NULL ? on_demand : text, -HUGE_VAL,
                           HUGE_VAL, &factor))
         return read_prices(r, ret_error);
-    if (!(factor > 0 && factor <= FACTOR_MAX)) /* nor NAN */
+    r->is_misused = !(factor > 0 && factor <= FACTOR_MAX); /* nor NAN */
+    if (r->is_misused)
         return error_set(ret_error, "--price %s: a factor is above 0 and at most %d", text,
                          FACTOR_MAX);
     if (on_demand == NULL) change->spot_factor = factor;
@@ -147,8 +149,8 @@ static bool read_pool(struct rerun *r, struct error *ret_error)
 static bool read_change(struct rerun *r, struct error *ret_error)
 {
     const struct rerun_words *w = r->words;
-    return (w->policy == NULL || read_policy(w->policy, &r->changes[CHANGED], ret_error)) &&
-           (w->price == NULL || read_price(r, ret_error)) &&
+    r->is_misused = w->policy != NULL && !read_policy(w->policy, &r->changes[CHANGED], ret_error);
+    return !r->is_misused && (w->price == NULL || read_price(r, ret_error)) &&
            (w->pool == NULL || read_pool(r, ret_error));
 }
 
@@ -507,7 +509,7 @@ int rerun_main(journal *j, const struct rerun_words *words)
     struct error error;
     struct rerun *r = mem_zalloc(1, sizeof *r);
     double *room = mem_zalloc((size_t)words->seeds, sizeof *room);
-    bool ok = (r != NULL && room != NULL) || error_set(&error, "out of memory");
+    bool ok = (r != NULL && room != NULL) || error_set(&error, "out of memory"), is_misused = false;
     if (r != NULL) {
         r->journal = j;
         r->words = words;
@@ -517,9 +519,10 @@ int rerun_main(journal *j, const struct rerun_words *words)
             ok = print_json(r, room) || error_set(&error, "out of memory");
         else if (ok)
             print(r, room);
+        is_misused = r->is_misused;
         close_all(r);
     }
     mem_free(room);
     if (!ok) fprintf(stderr, "shoal replay: %s\n", error.text);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    return is_misused ? 2 : ok ? EXIT_SUCCESS : EXIT_FAILURE; /* 2: wrong usage */
 }

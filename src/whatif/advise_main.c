@@ -18,7 +18,10 @@ enum { MARKET_BYTES_MAX = 1 << 30, LIST_DEVICES = 8, FILE_STOCK = 4 };
 /* Where nothing is known of an offer: a spot node is lost once in ten hours. */
 #define LOSSES_DEFAULT 0.1
 
+enum { USAGE = 2 }; /* exit status of a wrong value, as of all verbs */
+
 struct advice {
+    bool is_misused; /* a flag has a wrong value */
     const struct advise_words *words;
     struct catalog *catalog;
     struct job_spec *spec;
@@ -33,11 +36,12 @@ struct advice {
 
 /* ---- the job ---- */
 
-static bool read_number(const char *flag, const char *text, double low, double high, double *ret,
-                        struct error *ret_error)
+static bool read_number(struct advice *a, const char *flag, const char *text, double low,
+                        double high, double *ret, struct error *ret_error)
 {
-    return text == NULL || number_read_real(text, low, high, ret) ||
-           error_set(ret_error, "%s takes %g to %g, not \"%s\"", flag, low, high, text);
+    if (text == NULL || number_read_real(text, low, high, ret)) return true;
+    a->is_misused = true;
+    return error_set(ret_error, "%s takes %g to %g, not \"%s\"", flag, low, high, text);
 }
 
 /* As hours from now: it would be submitted now. */
@@ -84,9 +88,9 @@ static bool read_job(struct advice *a, struct error *ret_error)
     a->job.usd_per_hour_max = (double)spec->budget_usd_micros_per_hour / 1e6;
     a->job.usd_max = (double)spec->budget_usd_micros / 1e6;
     if (!read_deadline(a, ret_error) ||
-        !read_number("--parameters", a->words->parameters, 0.001, 1e6, &billions, ret_error) ||
-        !read_number("--overhead", a->words->overhead, 0, 90, &percent, ret_error) ||
-        !read_number("--network", a->words->network, 0.01, 1e5, &a->job.network_gbit, ret_error))
+        !read_number(a, "--parameters", a->words->parameters, 0.001, 1e6, &billions, ret_error) ||
+        !read_number(a, "--overhead", a->words->overhead, 0, 90, &percent, ret_error) ||
+        !read_number(a, "--network", a->words->network, 0.01, 1e5, &a->job.network_gbit, ret_error))
         return false;
     if (billions > 0) a->job.parameters = billions * 1e9;
     a->job.overhead = percent / 100;
@@ -457,10 +461,11 @@ int advise_main(const struct advise_words *words)
         ok = print_json(a) || error_set(&error, "out of memory");
     else if (ok)
         print(a);
-    bool is_found = ok && a->answer.verdict != ADVISE_KINDS;
+    bool is_found = ok && a->answer.verdict != ADVISE_KINDS,
+         is_misused = a != NULL && a->is_misused;
     mem_free(spec);
     mem_free(catalog);
     mem_free(a);
     if (!ok) fprintf(stderr, "shoal: %s\n", error.text);
-    return is_found ? EXIT_SUCCESS : EXIT_FAILURE;
+    return is_misused ? USAGE : is_found ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -55,7 +55,7 @@ def up_and_down(shell):
     assert all(o["history"] and o["survival"]["losses"] == [] for o in some), some
     assert "\033" not in shell.run("market", "--region", "west", says="cheapest in")
     shell.run("market", "--model", "H10", status=1, says="there are: ")
-    shell.run("market", "--hours", "soon", status=1, says="hours=soon")
+    shell.run("market", "--hours", "soon", status=2, says="--hours takes 1 to 8760, not \"soon\"")
     shell.run("market", "--hours", "1", "import", "x", status=2, says="market import: unknown flag \"--hours\"")
     shell.run("market", "export", status=2, says="shoal market import FILE")
     shell.run("market", "import", "--help", says="usage: shoal market import FILE")
@@ -122,9 +122,9 @@ def what_if(shell):
     """The record beside its model and a change; every job has its row."""
     shell.run("replay", says="0 different")
     shell.run("replay", "--from", "30", says="events 30 to")
-    shell.run("replay", "--policy", "cheapest", status=1, says="no policy \"cheapest\"; there are as_recorded")
+    shell.run("replay", "--policy", "cheapest", status=2, says="no policy \"cheapest\"; there are as_recorded")
     shell.run("replay", "--price", "no.csv", status=1, says="no.csv")
-    shell.run("replay", "--price", "spot=2000", status=1, says="above 0 and at most 1000")
+    shell.run("replay", "--price", "spot=2000", status=2, says="above 0 and at most 1000")
     shell.run("replay", "--pool", "good.yaml", status=1, says="good.yaml:")
     (shell.folder / "foreign.csv").write_text("time,zone,type,price\n2020-01-01,z,i,1\n")
     shell.run("replay", "--price", "foreign.csv", status=1, says="none of its series is of an offer")

@@ -231,7 +231,7 @@ static void a_case_that_did_not_finish_is_not_the_cheapest(void **state)
     assert_true(crowd_holds(&crowd, &scene->claims[3]));
     print_unfinished(&crowd, 0, why, sizeof why);
     assert_non_null(strstr(why, "4 of 4 jobs did not end; the first, j number 1, was refused: its "
-                                "deadline is in 28800 s"));
+                                "deadline is in 8 h"));
     print_unfinished(&crowd, 1, why, sizeof why);
     assert_string_equal(why, "");
     crowd_free(&crowd);

@@ -83,6 +83,7 @@ void supply_open(struct supply *s, const pool *p, const struct demand *demand,
     s->offer = s->node = s->partial = SLOT_NONE;
     s->nodes_left =
         p->config.limits.nodes_max > p->node_count ? p->config.limits.nodes_max - p->node_count : 0;
+    if (demand->nodes_room != 0) s->nodes_left = demand->nodes_room;
     s->leases_left = lease_room(p);
     if (demand->ever || (demand->lifted & OBSTACLE_LIMIT))
         s->nodes_left = s->leases_left = UINT32_MAX;

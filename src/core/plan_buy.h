@@ -70,6 +70,7 @@ struct demand {
     struct near near;     /* same and spread */
     uint64_t next_tier;   /* models that come last (tier.h), not in compat_mask; 0: none */
     uint32_t quota_short; /* less is wanted than asked for, for want of quota */
+    uint32_t nodes_room;  /* places of nodes that could be made (plan_room.c); 0: those there are */
     uint32_t lifted;      /* obstacles taken as if they were not there (plan_wait.c) */
 };
 

@@ -8,7 +8,7 @@
 #include "core/lease.h"
 #include "core/node.h"
 #include "core/plan.h"
-#include "core/plan_buy.h"
+#include "core/supply_ncu.h"
 
 enum { KEPT_MAX = 64 };
 
@@ -17,6 +17,16 @@ struct room_need {
     uint32_t bought, leases, devices, kept_count, kept[KEPT_MAX];
 };
 
+static void add_need(const struct pick *pick, struct room_need *need)
+{
+    need->leases += pick->node_count;
+    need->devices += pick->node_count * pick->device_count;
+    if (pick->node == SLOT_NONE)
+        need->bought += pick->node_count;
+    else if (need->kept_count < KEPT_MAX)
+        need->kept[need->kept_count++] = pick->node;
+}
+
 static void need_of(const pool *p, const struct demand *taking, uint32_t region_index,
                     enum supply_order order, struct room_need *ret_need)
 {
@@ -24,14 +34,20 @@ static void need_of(const pool *p, const struct demand *taking, uint32_t region_
     struct pick pick;
     *ret_need = (struct room_need){0};
     supply_begin(&supply, p, taking, region_index, order);
-    while (supply_next(&supply, &pick)) {
-        ret_need->leases += pick.node_count;
-        ret_need->devices += pick.node_count * pick.device_count;
-        if (pick.node == SLOT_NONE)
-            ret_need->bought += pick.node_count;
-        else if (ret_need->kept_count < KEPT_MAX)
-            ret_need->kept[ret_need->kept_count++] = pick.node;
-    }
+    while (supply_next(&supply, &pick)) add_need(&pick, ret_need);
+}
+
+/* The same of NCU, within the places there are and could be. */
+static void need_of_ncu(const pool *p, struct demand taking, uint32_t region_index,
+                        uint32_t nodes_room, struct room_need *ret_need)
+{
+    struct ncu_supply n;
+    struct pick pick;
+    *ret_need = (struct room_need){0};
+    taking.lifted &= ~(uint32_t)OBSTACLE_LIMIT;
+    taking.nodes_room = nodes_room;
+    if (nodes_room == 0 || !ncu_supply_begin(&n, p, &taking, region_index)) return;
+    while (ncu_supply_next(&n, &pick)) add_need(&pick, ret_need);
 }
 
 static bool may_go(const pool *p, const struct room_need *need, uint32_t node)
@@ -81,6 +97,12 @@ static bool find_need(const pool *p, const struct demand *demand, const struct m
 {
     struct demand taking = *demand, one;
     uint32_t room, idle;
+    *ret_need = (struct room_need){0};
+    count_room(p, ret_need, &room, &idle);
+    if (demand->ncu_left_milli != 0) {
+        need_of_ncu(p, taking, mix->region_index, room + idle, ret_need);
+        return fits(p, ret_need, missing);
+    }
     taking.node_devices_min = mix->node_devices_min;
     taking.only_offer = mix->only_offer;
     taking.near = mix->near;

@@ -171,6 +171,7 @@ enum attempt {
     LEAST_BOUGHT,
     ONLY_BOUGHT,
     ONLY_LARGE,
+    LARGE_NEW,
     ONE_KIND,
     ATTEMPT_END = ONE_KIND + QUOTA_KINDS
 };
@@ -181,7 +182,8 @@ static bool is_left_out(const struct ncu_supply *n, uint32_t type, uint32_t atte
     const struct offer *o = &s->p->offers[n->offers[type]];
     uint32_t room = smaller(s->nodes_left, s->leases_left);
     if (attempt == ONLY_BOUGHT) return n->pieces[type] != PIECE_NEW_NODE || !gate_is_bought(o);
-    if (attempt == ONLY_LARGE)
+    if (attempt == LARGE_NEW && n->pieces[type] != PIECE_NEW_NODE) return true;
+    if (attempt == ONLY_LARGE || attempt == LARGE_NEW)
         return n->pieces[type] == PIECE_NEW_NODE &&
                (uint64_t)n->types[type].ncu_milli * room < s->left.ncu_left_milli;
     return attempt >= ONE_KIND && s->p->quota_kind[o->model] != attempt - ONE_KIND;

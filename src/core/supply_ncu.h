@@ -6,7 +6,7 @@
  *            back to the job that it was bought for; at the same price idle devices go first.
  * Limits     Exact within stock, threshold, most price, and budget. Where quota, the share of its class, a
  *            cost gate or the pool's limits keep the job from the cheapest mix, a few others are tried:
- *            least is bought, only bought capacity, one kind of quota, only large nodes. Of more than
+ *            least is bought, only bought capacity, one kind of quota, only large nodes, new ones alone. Of more than
  *            NCU_TYPES_MAX kinds of pieces the cheapest per NCU are looked at.
  */
 #ifndef SHOAL_CORE_SUPPLY_NCU_H

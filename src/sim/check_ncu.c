@@ -31,6 +31,16 @@ struct shelf {
     uint64_t ordered_by; /* nodes that this job ordered in this step count as stock */
 };
 
+/* As the core reckons: what it bills, if that is more than it quotes. */
+static int64_t price_of(const struct sim *s, uint32_t offer)
+{
+    struct offer_view view;
+    for (uint32_t i = 0; i < pool_offers_end(s->server.pool); i++)
+        if (pool_offer_at(s->server.pool, i, &view) && view.offer_id == s->offers[offer].id)
+            return view.usd_micros_per_hour;
+    return s->shadow->offers[offer].usd_micros_per_hour;
+}
+
 /* What the core was told, less what it ordered since or has no answer about. */
 static uint32_t stock_of(const struct sim *s, const struct shelf *shelf, uint32_t offer)
 {
@@ -73,10 +83,11 @@ static int64_t cheapest_mix(const struct sim *s, const struct sim_job *job,
         if (!shelf->ever && offer->capacity == CAPACITY_SPOT &&
             told->usd_micros_per_hour > limit / 100 * 80)
             continue; /* maybe too dear, or not yet clearly cheap again */
+        int64_t price = price_of(s, k);
         uint32_t each = s->models[offer->model].u.model_defined.ncu_milli * offer->device_count;
         for (uint32_t n = stock_of(s, shelf, k); n > 0; n--)
             for (uint32_t i = wanted_milli; i > 0; i--) {
-                int64_t cost = least[i > each ? i - each : 0] + told->usd_micros_per_hour;
+                int64_t cost = least[i > each ? i - each : 0] + price;
                 if (cost < least[i]) least[i] = cost;
             }
     }

@@ -53,6 +53,11 @@ bool class_queues(const pool *p, uint32_t job_class)
     return p->classes[job_class].queues;
 }
 
+bool class_bursts(const pool *p, uint32_t job_class)
+{
+    return p->classes[job_class].burst_ppm > 0;
+}
+
 static uint64_t share(uint64_t ncu_milli, uint32_t ppm)
 {
     /* No overflow: at most 2^26 nodes of 4096 devices of 10^6 milli-NCU; so whole parts first. */

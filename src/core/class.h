@@ -11,6 +11,8 @@
  * Burst      What a class may hold beyond its reserved share, of what is up or owned. Together they bound
  *            what it takes of idle devices and of owned and reserved stock; what is bought for it (spot,
  *            on demand) is a matter of cost gates (gate.h). With the defaults the sum is the whole.
+ *            A class without burst (P0) is put on the baseline, what is owned and reserved, and recalls
+ *            it, before anything is bought for it; the others take of it what is left before they buy.
  * Order      A class may only preempt classes below it, whatever is asked for: so victims of victims
  *            end at P3 and there is no cycle of any length.
  * Unit       Shares in ppm, NCU in milli. Pure functions of the pool.
@@ -31,6 +33,7 @@ void class_defaults(pool *p);
 void class_define(pool *p, const struct pool_event *event);
 bool class_may_preempt(const pool *p, uint32_t job_class, uint32_t victim_class);
 bool class_queues(const pool *p, uint32_t job_class);
+bool class_bursts(const pool *p, uint32_t job_class); /* else: the baseline before any purchase */
 /* `more`: of nodes that a start would bring up, counted as if they were there. */
 void class_share_of(const pool *p, const struct shape *s, uint64_t more_ncu_milli,
                     struct class_share *ret_share);

@@ -147,9 +147,14 @@ bool demand_free_of_gates(const pool *p, struct demand *demand)
     for (uint64_t rest = demand->gate_pools; rest != 0 && !gated; rest &= rest - 1)
         gated = gate_pool_left(p, demand->job, (uint32_t)__builtin_ctzll(rest)) != INT64_MAX;
     if (!gated) return true;
-    uint32_t kinds = 1U << CAPACITY_OWNED | 1U << CAPACITY_RESERVED;
     demand->gated = 1;
     demand->supply_mask = demand->capacity_mask;
+    return demand_keep_kinds(demand, KINDS_BASELINE);
+}
+
+bool demand_keep_kinds(struct demand *demand, uint32_t kinds)
+{
+    if (kinds == KINDS_ALL) return true;
     demand->capacity_mask = demand->capacity_mask == 0 ? kinds : demand->capacity_mask & kinds;
     return demand->capacity_mask != 0;
 }

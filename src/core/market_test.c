@@ -64,16 +64,18 @@ static void an_elastic_job_takes_of_several_offers_at_once(void **state)
     bench_close(&b);
 }
 
-static void spot_above_on_demand_fails_over_to_reserved_and_returns(void **state)
+/* What is reserved is the baseline: taken before any purchase, so it is on demand that spot is returned to
+ * from. */
+static void spot_above_on_demand_fails_over_to_on_demand_and_returns(void **state)
 {
     struct bench b;
     (void)state;
-    open_with(&b, (struct test_offer[]){on_demand, reserved, cheap}, 3);
+    open_with(&b, (struct test_offer[]){on_demand, cheap}, 2);
     bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
     bench_raise(&b);
     tell(&b, cheap, 5 * USD, 3, 0);
     assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_THRESHOLD], 1);
-    assert_int_equal(held_at(&b, reserved.id), 1); /* before the loss, not after it */
+    assert_int_equal(held_at(&b, on_demand.id), 1); /* before the loss, not after it */
     bench_raise(&b);
     bench_live(&b, 5 * MINUTE_US);
     assert_int_equal(held_at(&b, cheap.id), 0);
@@ -82,6 +84,74 @@ static void spot_above_on_demand_fails_over_to_reserved_and_returns(void **state
     assert_int_equal(b.said[DECISION_DRAIN][REASON_CHEAPER_SPOT], 1);
     assert_int_equal(held_at(&b, cheap.id), 1);
     assert_int_equal(b.said[DECISION_BUY][REASON_FALLBACK], 1);
+    bench_close(&b);
+}
+
+/* Owned and reserved before spot, however cheap that is, and nobody leaves them for it; what they do not
+ * give is bought, the cheapest first. */
+static void the_baseline_comes_before_cheaper_spot(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer owned = reserved;
+    owned.id = 5;
+    owned.capacity = CAPACITY_OWNED;
+    owned.stock = 2;
+    struct test_offer few = reserved;
+    few.stock = 2;
+    open_with(&b, (struct test_offer[]){on_demand, few, cheap, owned}, 4);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 4});
+    assert_int_equal(held_at(&b, owned.id), 2);
+    assert_int_equal(held_at(&b, few.id), 2);
+    bench_raise(&b);
+    bench_live(&b, 10 * MINUTE_US);
+    assert_int_equal(held_at(&b, owned.id) + held_at(&b, few.id), 4);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 2, .max = 4});
+    assert_int_equal(held_at(&b, cheap.id), 3);
+    assert_int_equal(held_at(&b, on_demand.id), 1);
+    bench_close(&b);
+}
+
+/* In another region too; and a job that could not pay for the baseline starts without it. */
+static void the_baseline_is_gone_to_and_paid_for_within_the_budget(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer far = reserved;
+    far.region = 2;
+    far.stock = 4;
+    open_with(&b, (struct test_offer[]){cheap, far}, 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 2});
+    assert_int_equal(held_at(&b, far.id), 2);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 2, .max = 2, .budget_per_hour = 4 * USD});
+    assert_int_equal(held_at(&b, far.id), 2);
+    assert_int_equal(held_at(&b, cheap.id), 2);
+    bench_close(&b);
+}
+
+/* P0 does not burst: it recalls the baseline that is lent, and leaves what could be bought alone. Where that
+ * is not enough it is bought for, unless a gate forbids it. */
+static void p0_is_put_on_the_baseline(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer few = reserved;
+    few.stock = 2;
+    open_with(&b, (struct test_offer[]){few, cheap}, 2);
+    bench_strict_classes(&b);
+    bench_submit(&b, (struct test_job){.id = 1,
+                                       .min = 1,
+                                       .max = 2,
+                                       .job_class = JOB_CLASS_P2,
+                                       .capacity_mask = 1U << CAPACITY_RESERVED});
+    bench_raise(&b);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1, .job_class = JOB_CLASS_P0});
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_SHRUNK_FOR], 1);
+    assert_int_equal(held_at(&b, cheap.id), 0);
+    bench_submit(&b, (struct test_job){.id = 3, .min = 3, .max = 3, .job_class = JOB_CLASS_P0});
+    assert_int_equal(held_at(&b, cheap.id), 3);
+    bench_submit(&b, (struct test_job){.id = 4, .min = 1, .max = 1, .job_class = JOB_CLASS_P1});
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTED_FOR], 1); /* no spot is left */
     bench_close(&b);
 }
 
@@ -324,7 +394,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_elastic_job_takes_of_several_offers_at_once),
-        cmocka_unit_test(spot_above_on_demand_fails_over_to_reserved_and_returns),
+        cmocka_unit_test(spot_above_on_demand_fails_over_to_on_demand_and_returns),
+        cmocka_unit_test(the_baseline_comes_before_cheaper_spot),
+        cmocka_unit_test(the_baseline_is_gone_to_and_paid_for_within_the_budget),
+        cmocka_unit_test(p0_is_put_on_the_baseline),
         cmocka_unit_test(a_price_that_wavers_costs_few_commands),
         cmocka_unit_test(a_price_that_swings_is_followed_at_most_once_a_minute),
         cmocka_unit_test(spot_said_to_be_taken_soon_is_left_before),

@@ -36,7 +36,7 @@ static void add_market(const struct shape *s, const struct market *market, struc
 static void add_special(const pool *p, const struct shape *s, const struct job_terms *terms,
                         const struct market *market, struct reach *reach)
 {
-    for (uint32_t at = prices_first(p, market); at != SLOT_NONE; at = prices_next(p, market, at)) {
+    for (uint32_t at = prices_first(p, market, KINDS_ALL); at != SLOT_NONE; at = prices_next(p, market, at, KINDS_ALL)) {
         const struct offer *o = &p->offers[at];
         if (s->capacity_mask != 0 && (s->capacity_mask >> o->capacity & 1) == 0) continue;
         if (o->reach_count == 0) continue;
@@ -75,7 +75,7 @@ static int64_t cost_of(const pool *p, const struct demand *demand, uint32_t regi
 {
     struct mix mix;
     int64_t least = -1;
-    supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &mix);
+    supply_mix(p, demand, region_index, SUPPLY_CHEAPEST, &mix);
     if (mix.device_count >= devices_min) least = mix.usd_micros_per_hour;
     if (least >= 0 && demand->budget_left_usd_micros != INT64_MAX) return least;
     if (!supply_alone(p, demand, region_index, devices_min, &mix)) return least;

@@ -13,21 +13,45 @@
 #include "core/risk.h"
 #include "core/supply.h"
 
-static void rewind_markets(struct supply *s)
+static bool is_in_turn(const struct supply *s, const struct offer *o)
+{
+    return (s->kinds >> o->capacity & 1) != 0;
+}
+
+/* A kind that was never within reach there has nothing to give: its market is not walked for it. */
+static bool has_kind(const struct supply *s, const struct market *market)
+{
+    for (uint32_t kind = CAPACITY_OWNED; kind < CAPACITY_KIND_END; kind++)
+        if ((s->kinds >> kind & 1) != 0 && market->reach_devices[kind] > 0) return true;
+    return false;
+}
+
+static uint32_t first_offer(const struct supply *s, uint32_t model)
 {
     const pool *p = s->p;
     uint32_t only = s->left.only_offer;
+    const struct market *market = market_of(p, s->region_index, model);
+    if (only != SLOT_NONE) {
+        bool here = p->offers[only].model == model && is_in_turn(s, &p->offers[only]);
+        return here && (s->buying || p->offers[only].idle_listed) ? only : SLOT_NONE;
+    }
+    if (!s->buying) return market->idle_offers.head;
+    return has_kind(s, market) ? prices_first(p, market, s->kinds) : SLOT_NONE;
+}
+
+static void rewind_markets(struct supply *s)
+{
     for (uint64_t rest = s->models; rest != 0; rest &= rest - 1) {
         uint32_t model = (uint32_t)__builtin_ctzll(rest);
-        const struct market *market = market_of(p, s->region_index, model);
-        if (only != SLOT_NONE)
-            s->heads[model] =
-                p->offers[only].model == model && (s->buying || p->offers[only].idle_listed)
-                    ? only
-                    : SLOT_NONE;
-        else
-            s->heads[model] = s->buying ? prices_first(p, market) : market->idle_offers.head;
+        s->heads[model] = first_offer(s, model);
     }
+}
+
+/* The baseline again, or all kinds at once. */
+static void rewind_kinds(struct supply *s)
+{
+    s->kinds = s->order == SUPPLY_CHEAPEST ? KINDS_ALL : KINDS_BASELINE;
+    rewind_markets(s);
 }
 
 static struct packing_ask packing_ask_of(const struct supply *s, uint32_t count)
@@ -102,7 +126,7 @@ void supply_begin(struct supply *s, const pool *p, const struct demand *demand,
                   uint32_t region_index, enum supply_order order)
 {
     supply_open(s, p, demand, region_index, order);
-    rewind_markets(s);
+    rewind_kinds(s);
 }
 
 static int64_t key_of(const struct supply *s, uint32_t offer)
@@ -110,7 +134,7 @@ static int64_t key_of(const struct supply *s, uint32_t offer)
     const struct offer *o = &s->p->offers[offer];
     if (s->order == SUPPLY_BY_NCU && s->left.rates == NULL) return o->unit_usd_micros;
     int64_t usd_micros = risk_weighed(o, o->usd_micros_per_hour);
-    if (s->order == SUPPLY_BY_DEVICE) return usd_micros / o->device_count;
+    if (s->order != SUPPLY_BY_NCU) return usd_micros / o->device_count;
     return usd_micros * 1000000 / (supply_worth(s, o->model) * o->device_count);
 }
 
@@ -140,7 +164,8 @@ static void advance(struct supply *s, uint32_t model)
     if (s->left.only_offer != SLOT_NONE)
         s->heads[model] = SLOT_NONE;
     else if (s->buying)
-        s->heads[model] = prices_next(s->p, market_of(s->p, s->region_index, model), offer);
+        s->heads[model] =
+            prices_next(s->p, market_of(s->p, s->region_index, model), offer, s->kinds);
     else
         s->heads[model] = s->p->offers[offer].idle_link.next;
 }
@@ -265,6 +290,7 @@ static bool next_idle(struct supply *s, struct pick *ret_pick)
             uint32_t model = first_market(s);
             if (model == MODELS_MAX) return false;
             s->offer = pop_market(s, model);
+            if (!is_in_turn(s, &s->p->offers[s->offer])) continue;
             if (is_walked(s, &s->p->offers[s->offer]))
                 s->node = s->sharing ? s->p->offers[s->offer].shared_nodes.head
                                      : s->p->offers[s->offer].idle_nodes.head;
@@ -308,7 +334,7 @@ static int64_t partial_key(const struct supply *s, uint32_t offer)
     const struct offer *o = &s->p->offers[offer];
     uint32_t used = smaller(supply_offer_gives(s, o), s->left.devices_left);
     int64_t usd_micros = risk_weighed(o, o->usd_micros_per_hour);
-    if (s->order == SUPPLY_BY_DEVICE) return usd_micros / used;
+    if (s->order != SUPPLY_BY_NCU) return usd_micros / used;
     return usd_micros * 1000000 / (supply_worth(s, o->model) * used);
 }
 
@@ -416,8 +442,9 @@ static bool next_apart(struct supply *s, struct pick *ret_pick)
     for (uint64_t rest = s->models; rest != 0; rest &= rest - 1) {
         const struct market *market =
             market_of(s->p, s->region_index, (uint32_t)__builtin_ctzll(rest));
+        const struct price *prices = s->p->prices + market->first;
         for (uint32_t i = 0; i < market->count; i++)
-            try_apart(s, s->p->prices[market->first + i].offer, &best);
+            if ((s->kinds >> prices[i].capacity & 1) != 0) try_apart(s, prices[i].offer, &best);
     }
     if (best == SLOT_NONE) return false;
     s->apart_key = partial_key(s, best);
@@ -455,23 +482,35 @@ static bool next_offer(struct supply *s, struct pick *ret_pick)
     return false;
 }
 
+/* The next walk: the burst after the baseline; whole devices where nothing opened has room; purchases. */
+static bool next_walk(struct supply *s)
+{
+    if (s->kinds == KINDS_BASELINE) {
+        s->kinds = KINDS_BURST;
+        rewind_markets(s);
+        s->apart_key = -1;
+        s->apart_offer_id = 0;
+        return true;
+    }
+    if (s->buying) return false;
+    s->buying = !s->sharing;
+    s->sharing = 0;
+    rewind_kinds(s);
+    return true;
+}
+
 bool supply_next(struct supply *s, struct pick *ret_pick)
 {
+    bool apart = s->left.near.spread != TOPOLOGY_ANY && s->left.only_offer == SLOT_NONE;
     if (s->left.devices_left == 0) return false;
     if (s->left.single_node && s->left.devices_left < s->left.node_devices_min) return false;
     if (s->leases_left == 0) return false;
     if (s->packed_count > 0 && next_packed(s, ret_pick)) return true;
-    if (!s->buying) {
-        if (next_idle(s, ret_pick)) return true;
-        if (s->sharing) { /* nothing opened has room: whole devices, still before any purchase */
-            s->sharing = 0;
-            rewind_markets(s);
-            return supply_next(s, ret_pick);
-        }
-        s->buying = 1;
-        rewind_markets(s);
-    }
-    if (s->left.near.spread != TOPOLOGY_ANY && s->left.only_offer == SLOT_NONE)
-        return next_apart(s, ret_pick);
-    return next_offer(s, ret_pick);
+    do {
+        if (!s->buying ? next_idle(s, ret_pick)
+            : apart    ? next_apart(s, ret_pick)
+                       : next_offer(s, ret_pick))
+            return true;
+    } while (next_walk(s));
+    return false;
 }

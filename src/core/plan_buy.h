@@ -1,9 +1,11 @@
 /* The supply of one region for one demand, in the order in which it is taken.
  *
- * Rule       First devices of the pool's own nodes, where packing has them (plan_pack.h), then of bought
- *            nodes that are up and idle, then offers; in each of these, the lowest price
+ * Rule       First devices of the pool's own nodes, where packing has them (plan_pack.h), then of other
+ *            nodes that are up and idle, then offers; of either the baseline first (owned, reserved),
+ *            then the burst (on demand, spot); in each of these, the lowest price
  *            per NCU-hour first (BY_NCU), or per device-hour (BY_DEVICE: reaches a gang's minimum
- *            where the first does not fit the budget). An offer is skipped when its kind is not
+ *            where the first does not fit the budget), or that whatever the kind (CHEAPEST: where the
+ *            baseline is too dear for its budget). An offer is skipped when its kind is not
  *            allowed, it is out of stock, refused lately, spot above the threshold, or one node
  *            costs more than is left of the budget. A node with more devices than are still wanted
  *            counts as dear as its price over the devices used.
@@ -20,7 +22,7 @@
 #include "core/near.h"
 #include "core/state.h"
 
-enum supply_order { SUPPLY_BY_NCU, SUPPLY_BY_DEVICE };
+enum supply_order { SUPPLY_BY_NCU, SUPPLY_BY_DEVICE, SUPPLY_CHEAPEST, SUPPLY_ORDER_END };
 
 /* What can keep a job from devices, one bit each. */
 enum obstacle {
@@ -89,6 +91,7 @@ struct supply {
     uint64_t models; /* with offers here that fit */
     uint32_t region_index, order;
     uint32_t sharing; /* nodes with room on opened devices come before idle ones */
+    uint32_t kinds; /* of the walk at hand: the baseline, then the burst, or all at once */
     uint32_t buying, offer, node, partial; /* partial: a node with devices to spare, kept in mind */
     uint32_t nodes_left, leases_left;      /* of the pool's limits */
     int64_t too_dear_usd_micros;           /* cheapest node that did not fit the budget; 0 = none */
@@ -117,6 +120,7 @@ struct mix {
     uint32_t node_devices_min;    /* smaller nodes were left out, or room would have run out */
     uint32_t only_offer;          /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t devices_most;        /* whoever asks for more does not reach the least; 0 = for all */
+    uint32_t baseline_count;      /* devices owned and reserved */
     uint32_t limited;             /* nodes_max or leases_max cut it short */
     uint32_t met, hot_ppm;        /* as in supply, */
     int64_t above_max_usd_micros; /* and this */
@@ -150,6 +154,7 @@ void demand_limit(const pool *p, struct demand *demand, uint32_t job);
 /* Devices that others hold are taken only where no gate has a say: with one, of owned and reserved
  * capacity; what its gates leave of the rest is still bought. False: nobody may be a victim then. */
 bool demand_free_of_gates(const pool *p, struct demand *demand);
+bool demand_keep_kinds(struct demand *demand, uint32_t kinds); /* false: it takes none of these */
 int64_t budget_left(int64_t budget_usd_micros, int64_t committed_usd_micros);
 struct demand demand_of(const struct shape *s, const struct job_terms *terms, uint32_t devices_left,
                         int64_t committed_usd_micros);
@@ -162,8 +167,8 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
  * none. */
 bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
                   uint32_t devices_min, struct mix *ret_mix);
-/* By NCU, or by device, or one offer alone, or no more than `devices_min`, if only that reaches it. Of a
- * demand for NCU the cheapest mix that reaches them, or no device (supply_ncu.h). */
+/* By NCU, or by device, or whatever is cheapest, or one offer alone, or no more than `devices_min`, if only
+ * that reaches it. Of a demand for NCU the cheapest mix that reaches them, or no device (supply_ncu.h). */
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
                  uint32_t devices_min, struct mix *ret_mix);
 

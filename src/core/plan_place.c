@@ -22,21 +22,24 @@
 #include "core/risk.h"
 #include "core/spot_watch.h"
 
-/* Least cost of its work, where its data has to come from counts; else more NCU, then a lower price with
- * its risk; then the region seen first. Who asks for NCU has them anywhere: the lower price. */
+/* Least cost of its work, where its data has to come from counts; else more of its least on the baseline;
+ * more NCU, then a lower price with its risk; then the region seen first. Who asks for NCU has them
+ * anywhere: the lower price. */
 static bool is_better(const struct mix *a, const struct mix *b, bool by_ncu)
 {
     if (a->unit_cost != b->unit_cost) return a->unit_cost < b->unit_cost;
-    if (!by_ncu && a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
     if (by_ncu) return a->usd_micros_per_hour < b->usd_micros_per_hour;
+    if (a->baseline_count != b->baseline_count) return a->baseline_count > b->baseline_count;
+    if (a->ncu_milli != b->ncu_milli) return a->ncu_milli > b->ncu_milli;
     return a->weighed_usd_micros_per_hour < b->weighed_usd_micros_per_hour;
 }
 
-/* Worth leaving home for: as much NCU, clearly cheaper with the risk. */
+/* Worth leaving home for: more on the baseline; or as much NCU, clearly cheaper with the risk. */
 static bool beats_home(const struct mix *a, const struct mix *home, bool by_ncu)
 {
     if (home->unit_cost != 0 || a->unit_cost != 0)
         return a->unit_cost < money_share_floor(home->unit_cost, SWAP_GAIN_PPM, 1000000);
+    if (!by_ncu && a->baseline_count > home->baseline_count) return true;
     return (by_ncu || a->ncu_milli >= home->ncu_milli) &&
            a->weighed_usd_micros_per_hour <=
                money_share_floor(home->weighed_usd_micros_per_hour, SWAP_GAIN_PPM, 1000000);
@@ -103,6 +106,7 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
         }
         if (mix.reach_ncu_milli > reach_milli) reach_milli = mix.reach_ncu_milli;
         if (mix.device_count < s->devices_min) continue;
+        if (mix.baseline_count > s->devices_min) mix.baseline_count = s->devices_min;
         if (!weigh_data(p, demand, i, by_ncu ? mix.device_count : s->devices_min, &mix)) {
             met |= OBSTACLE_DATA;
             data = lower_of(data, mix.data_usd_micros);
@@ -145,7 +149,7 @@ bool plan_best_region(const pool *p, const struct shape *s, const struct demand 
 static bool buys_fallback(const pool *p, const struct shape *s, const struct supply *supply,
                           const struct offer *o)
 {
-    if (o->capacity != CAPACITY_ON_DEMAND && o->capacity != CAPACITY_RESERVED) return false;
+    if (o->capacity != CAPACITY_ON_DEMAND) return false;
     if (s->capacity_mask != 0 && (s->capacity_mask >> CAPACITY_SPOT & 1) == 0) return false;
     for (uint64_t rest = supply->models; rest != 0; rest &= rest - 1) {
         const struct market *market =
@@ -154,7 +158,7 @@ static bool buys_fallback(const pool *p, const struct shape *s, const struct sup
             const struct offer *other = &p->offers[p->prices[market->first + i].offer];
             if (other->capacity == CAPACITY_SPOT && offer_stock(p, other) > 0 &&
                 !offer_is_above(other, s->threshold_ppm))
-                return false; /* spot can be had: guaranteed capacity was simply cheaper */
+                return false; /* spot can be had: on demand was simply cheaper */
         }
     }
     return true;
@@ -276,8 +280,9 @@ void plan_stay_in_match(const pool *p, const struct job *j, struct demand *deman
         demand->compat_mask &= UINT64_C(1) << j->match_market % p->config.limits.models_max;
 }
 
-/* Short of its minimum with all that is idle or can be bought: devices of lower classes. True: done. */
-static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
+/* Short of its minimum with all that is idle or can be bought: devices of lower classes, of these kinds of
+ * capacity. True: done. */
+static bool preempt_for(pool *p, uint32_t job, uint32_t kinds, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
     const struct shape *s = &p->shapes[j->shape];
@@ -294,7 +299,7 @@ static bool preempt_for(pool *p, uint32_t job, struct pool_output *out)
     if (job_is_bound(j)) plan_stay_in_match(p, j, &demand);
     demand_limit(p, &demand, job); /* no victims for what its account may not hold */
     if (demand.workers_left == 0) return false;
-    if (!demand_free_of_gates(p, &demand)) return false;
+    if (!demand_keep_kinds(&demand, kinds) || !demand_free_of_gates(p, &demand)) return false;
     if (!preempt_best(p, s, &demand, held_count, j->region_index,
                       job_is_bound(j) || plan_works_still(p, j), &plan))
         return false;
@@ -348,6 +353,18 @@ static struct demand growth(const pool *p, uint32_t job, const struct holding *h
     return demand;
 }
 
+/* Where it found its least without purchases, it takes that. */
+static void keep_on_baseline(const pool *p, uint32_t job, uint32_t missing, struct demand *demand)
+{
+    const struct job *j = &p->jobs[job];
+    struct demand baseline = *demand;
+    struct mix mix;
+    if (class_bursts(p, j->job_class) || missing == 0 || plan_is_ncu(p, j)) return;
+    if (!demand_keep_kinds(&baseline, KINDS_BASELINE)) return;
+    supply_best(p, &baseline, j->region_index, missing, &mix);
+    if (mix.device_count >= missing || j->promised_count >= missing) *demand = baseline;
+}
+
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
@@ -358,6 +375,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
     if (held.device_count >= j->devices_max) return true;
     uint32_t missing = j->devices_min > held.device_count ? j->devices_min - held.device_count : 0;
     struct demand demand = growth(p, job, &held);
+    keep_on_baseline(p, job, missing, &demand);
     if (demand.single_node && held.device_count > 0) return true; /* nowhere but there */
     struct near asked = demand.near;
     bool is_single = demand.single_node, least = false;
@@ -404,7 +422,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         if (j->promised_count > 0) job_touch(p, job); /* what was kept for it is for anybody now */
         promise_drop(p, job);
     }
-    if (missing > 0 && act_has_room(out) && preempt_for(p, job, out)) return true;
+    if (missing > 0 && act_has_room(out) && preempt_for(p, job, KINDS_ALL, out)) return true;
     if (supply.left.quota_short && j->promised_count == 0)
         return true; /* the gang is reviewed, more than it is a favour */
     if (supply.left.devices_left > 0 && act_has_room(out)) plan_say_short(p, job, out);
@@ -482,6 +500,30 @@ static bool takes_any_mix(const pool *p, const struct shape *s, uint32_t job)
            quota_may_reclaim(p, p->jobs[job].account);
 }
 
+static void start(pool *p, uint32_t shape, uint32_t job, const struct mix *mix,
+                  struct pool_output *out)
+{
+    plan_bind(p, job, mix->region_index, mix, out);
+    promise_drop(p, job); /* it is planned next: nobody behind it comes before */
+    plan_match_next(p, shape);
+}
+
+/* Whoever does not burst is put on the baseline, and recalls what is lent of it, before anything is bought
+ * for him. */
+static bool start_on_baseline(pool *p, uint32_t shape, uint32_t job, struct pool_output *out)
+{
+    struct demand demand;
+    struct mix mix;
+    if (class_bursts(p, p->shapes[shape].job_class) || !act_has_room(out)) return false;
+    if (plan_is_ncu(p, &p->jobs[job])) return false;
+    plan_demand(p, job, &demand);
+    if (!demand_keep_kinds(&demand, KINDS_BASELINE)) return false;
+    if (!plan_match_whole(p, job, &demand, plan_works_still(p, &p->jobs[job]), &mix))
+        return preempt_for(p, job, KINDS_BASELINE, out);
+    start(p, shape, job, &mix, out);
+    return true;
+}
+
 void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
 {
     const struct shape *s = &p->shapes[shape];
@@ -497,18 +539,17 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
         ask_rest(p, shape);
         return;
     }
+    if (start_on_baseline(p, shape, job, out)) return;
     struct demand demand;
     plan_demand(p, job, &demand);
     struct mix mix;
     bool found = plan_match_whole(p, job, &demand, plan_works_still(p, &p->jobs[job]), &mix);
     if (found || (mix.device_count >= s->devices_min && takes_any_mix(p, s, job))) {
-        plan_bind(p, job, mix.region_index, &mix, out);
-        promise_drop(p, job); /* it is planned next: nobody behind it comes before */
-        plan_match_next(p, shape);
+        start(p, shape, job, &mix, out);
         return;
     }
     if (!act_has_room(out)) return;
-    if (preempt_for(p, job, out)) return;
+    if (preempt_for(p, job, KINDS_ALL, out)) return;
     heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
     if (!class_queues(p, s->job_class) && p->jobs[job].started_us == 0) {
         if (plan_refuse_gated(p, job, out)) return;

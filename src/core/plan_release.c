@@ -1,4 +1,4 @@
-/* Giving back: gangs that cannot be completed, and guaranteed capacity when spot is cheap again. */
+/* Giving back: gangs that cannot be completed, and capacity on demand when spot is cheap again. */
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/deadline.h"
@@ -45,7 +45,7 @@ static bool is_hopeless(const pool *p, const struct job *j, struct holding held)
     return late;
 }
 
-/* Guaranteed capacity taken for want of spot, or spot that its provider says it will soon take. */
+/* Capacity on demand taken for want of spot, or spot that its provider says it will soon take. */
 static bool wants_out(const pool *p, const struct lease *lease)
 {
     return lease->fallback || risk_is_told_high(&p->offers[p->nodes[lease->node].offer]);
@@ -91,13 +91,13 @@ static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s,
     uint32_t threshold_ppm = (uint32_t)((int64_t)s->threshold_ppm * SWAP_GAIN_PPM / 1000000);
     for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
         const struct market *market = market_of(p, region_index, (uint32_t)__builtin_ctzll(rest));
-        for (uint32_t at = prices_first(p, market); at != SLOT_NONE;
-             at = prices_next(p, market, at)) {
+        for (uint32_t at = prices_first(p, market, 1U << CAPACITY_SPOT); at != SLOT_NONE;
+             at = prices_next(p, market, at, 1U << CAPACITY_SPOT)) {
             const struct offer *o = &p->offers[at];
             if (o->unit_usd_micros > unit_usd_micros * SWAP_GAIN_PPM / 1000000) break;
             uint64_t devices = (uint64_t)offer_stock(p, o) * o->device_count;
-            if (o->capacity == CAPACITY_SPOT && devices >= device_count &&
-                near_allows(&demand->near, o) && o->share_ppm <= threshold_ppm)
+            if (devices >= device_count && near_allows(&demand->near, o) &&
+                o->share_ppm <= threshold_ppm)
                 return at;
         }
     }

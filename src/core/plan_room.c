@@ -120,7 +120,7 @@ static bool find_need(const pool *p, const struct demand *demand, const struct m
     struct near_walk walk = near_walk(p, &taking, mix->region_index, missing);
     while (near_next(&walk, &one)) {
         if (one.node_devices_min < size) one.node_devices_min = size;
-        need_of(p, &one, mix->region_index, SUPPLY_BY_DEVICE, ret_need);
+        need_of(p, &one, mix->region_index, SUPPLY_CHEAPEST, ret_need);
         if (fits(p, ret_need, missing)) return true;
     }
     return false;

@@ -49,7 +49,9 @@ void prices_add(pool *p, struct market *market, uint32_t offer)
     if (devices < market->devices_least) market->devices_least = devices;
     if (devices > market->devices_most) market->devices_most = devices;
     put(p, market, market->count++,
-        (struct price){.unit_usd_micros = p->offers[offer].unit_usd_micros, .offer = offer});
+        (struct price){.unit_usd_micros = p->offers[offer].unit_usd_micros,
+                       .offer = offer,
+                       .capacity = p->offers[offer].capacity});
     prices_move(p, market, offer);
 }
 
@@ -115,11 +117,18 @@ void prices_sort_large(pool *p)
         if (p->markets[i].count > PRICES_SCAN_MAX) prices_sort(p, &p->markets[i]);
 }
 
-/* The least entry beyond `bound` (NULL: of all). */
-static uint32_t least_beyond(const pool *p, const struct market *market, const struct price *bound)
+static bool is_of(const struct price *price, uint32_t kinds)
+{
+    return (kinds >> price->capacity & 1) != 0;
+}
+
+/* The least entry of these kinds beyond `bound` (NULL: of all). */
+static uint32_t least_beyond(const pool *p, const struct market *market, const struct price *bound,
+                             uint32_t kinds)
 {
     const struct price *prices = p->prices + market->first, *least = NULL;
     for (uint32_t i = 0; i < market->count; i++) {
+        if (!is_of(&prices[i], kinds)) continue;
         if (least != NULL && prices[i].unit_usd_micros > least->unit_usd_micros) continue;
         if (bound != NULL && !goes_before(p, bound, &prices[i])) continue;
         if (least == NULL || goes_before(p, &prices[i], least)) least = &prices[i];
@@ -127,17 +136,23 @@ static uint32_t least_beyond(const pool *p, const struct market *market, const s
     return least == NULL ? SLOT_NONE : least->offer;
 }
 
-uint32_t prices_first(const pool *p, const struct market *market)
+/* Of a sorted market: at this place or behind it. */
+static uint32_t from(const pool *p, const struct market *market, uint32_t at, uint32_t kinds)
 {
-    if (market->count == 0) return SLOT_NONE;
-    if (market->sorted) return p->prices[market->first].offer;
-    return least_beyond(p, market, NULL);
+    const struct price *prices = p->prices + market->first;
+    while (at < market->count && !is_of(&prices[at], kinds)) at++;
+    return at < market->count ? prices[at].offer : SLOT_NONE;
 }
 
-uint32_t prices_next(const pool *p, const struct market *market, uint32_t offer)
+uint32_t prices_first(const pool *p, const struct market *market, uint32_t kinds)
+{
+    return market->sorted ? from(p, market, 0, kinds) : least_beyond(p, market, NULL, kinds);
+}
+
+uint32_t prices_next(const pool *p, const struct market *market, uint32_t offer, uint32_t kinds)
 {
     uint32_t at = p->offers[offer].place;
     ASSERT(p->prices[market->first + at].offer == offer);
-    if (!market->sorted) return least_beyond(p, market, &p->prices[market->first + at]);
-    return at + 1 < market->count ? p->prices[market->first + at + 1].offer : SLOT_NONE;
+    if (!market->sorted) return least_beyond(p, market, &p->prices[market->first + at], kinds);
+    return from(p, market, at + 1, kinds);
 }

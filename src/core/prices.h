@@ -28,7 +28,8 @@ void prices_move(pool *p, struct market *market, uint32_t offer); /* its price h
 void prices_sort(pool *p, struct market *market);
 void prices_sort_large(pool *p); /* all that are longer than PRICES_SCAN_MAX */
 
-uint32_t prices_first(const pool *p, const struct market *market); /* SLOT_NONE: none */
-uint32_t prices_next(const pool *p, const struct market *market, uint32_t offer);
+/* Of these kinds of capacity, a bit each; SLOT_NONE: none. */
+uint32_t prices_first(const pool *p, const struct market *market, uint32_t kinds);
+uint32_t prices_next(const pool *p, const struct market *market, uint32_t offer, uint32_t kinds);
 
 #endif

@@ -36,8 +36,8 @@ static void expect_in_order(const struct bench *b, uint32_t offers)
 {
     const struct market *market = market_of(b->p, 0, 0);
     uint32_t count = 0, last = SLOT_NONE;
-    for (uint32_t at = prices_first(b->p, market); at != SLOT_NONE;
-         at = prices_next(b->p, market, at)) {
+    for (uint32_t at = prices_first(b->p, market, KINDS_ALL); at != SLOT_NONE;
+         at = prices_next(b->p, market, at, KINDS_ALL)) {
         if (last != SLOT_NONE) assert_true(is_after(b->p, at, last));
         last = at;
         count++;

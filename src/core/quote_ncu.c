@@ -41,8 +41,8 @@ static void fill_shelf(const pool *p, const struct ncu_need *need, uint32_t regi
         uint32_t model = (uint32_t)__builtin_ctzll(rest);
         if (!is_fit(need, &p->models[model])) continue;
         const struct market *market = market_of(p, region_index, model);
-        for (uint32_t at = prices_first(p, market); at != SLOT_NONE;
-             at = prices_next(p, market, at)) {
+        for (uint32_t at = prices_first(p, market, KINDS_ALL); at != SLOT_NONE;
+             at = prices_next(p, market, at, KINDS_ALL)) {
             uint32_t stock = offer_stock(p, &p->offers[at]);
             if (stock > 0 && !offer_is_above(&p->offers[at], THRESHOLD_PPM_NONE))
                 put(ret_shelf, p, at, stock);

@@ -78,8 +78,13 @@ struct region {
 /* One of a market's offers (prices.h). */
 struct price {
     int64_t unit_usd_micros;
-    uint32_t offer, reserved;
+    uint32_t offer, capacity;
 };
+
+/* Kinds of capacity, a bit each. The baseline is there and paid for; the burst is bought. */
+#define KINDS_BASELINE (UINT32_C(1) << CAPACITY_OWNED | UINT32_C(1) << CAPACITY_RESERVED)
+#define KINDS_BURST (UINT32_C(1) << CAPACITY_ON_DEMAND | UINT32_C(1) << CAPACITY_SPOT)
+#define KINDS_ALL (KINDS_BASELINE | KINDS_BURST)
 
 /* All offers of one model in one region. */
 struct market {

@@ -20,6 +20,7 @@ static void add_pick(const struct supply *s, const struct pick *pick, struct mix
             (uint64_t)s->p->models[o->model].ncu_milli * o->device_count * pick->node_count;
     mix->usd_micros_per_hour += usd_micros;
     mix->weighed_usd_micros_per_hour += risk_weighed(o, usd_micros);
+    if (!gate_is_bought(o)) mix->baseline_count += devices;
     if (gate_is_bought(o)) {
         mix->bought_usd_micros_per_hour += usd_micros;
         mix->bought_model = o->model;
@@ -166,7 +167,7 @@ static bool mix_least(const pool *p, const struct demand *demand, uint32_t regio
     struct mix mix;
     if (demand->devices_left <= devices_min) return false;
     least.devices_left = devices_min;
-    for (uint32_t order = SUPPLY_BY_NCU; order <= SUPPLY_BY_DEVICE; order++) {
+    for (uint32_t order = SUPPLY_BY_NCU; order < SUPPLY_ORDER_END; order++) {
         supply_mix(p, &least, region_index, (enum supply_order)order, &mix);
         if (mix.device_count < devices_min) continue;
         mix.met |= ret_mix->met;
@@ -184,11 +185,13 @@ static void best_at(const pool *p, const struct demand *demand, uint32_t region_
     if (ret_mix->device_count >= devices_min) return;
     if (ret_mix->device_count == 0 && ret_mix->met == 0) return; /* nothing by any order */
     struct mix by_device;
-    uint32_t met = ret_mix->met;
-    supply_mix(p, demand, region_index, SUPPLY_BY_DEVICE, &by_device);
-    if (by_device.device_count > ret_mix->device_count) *ret_mix = by_device;
-    ret_mix->met = met | by_device.met;
-    if (ret_mix->device_count >= devices_min) return;
+    for (uint32_t order = SUPPLY_BY_DEVICE; order < SUPPLY_ORDER_END; order++) {
+        uint32_t met = ret_mix->met;
+        supply_mix(p, demand, region_index, (enum supply_order)order, &by_device);
+        if (by_device.device_count > ret_mix->device_count) *ret_mix = by_device;
+        ret_mix->met = met | by_device.met;
+        if (ret_mix->device_count >= devices_min) return;
+    }
     if (supply_alone(p, demand, region_index, devices_min, &by_device)) *ret_mix = by_device;
     if (ret_mix->device_count >= devices_min) return;
     if (mix_least(p, demand, region_index, devices_min, ret_mix) || !ret_mix->limited) return;
@@ -201,7 +204,7 @@ static void best_at(const pool *p, const struct demand *demand, uint32_t region_
     if (room == 0) return;
     large.node_devices_min = (devices_min + room - 1) / room;
     if (large.node_devices_min <= demand->node_devices_min) return;
-    supply_mix(p, &large, region_index, SUPPLY_BY_DEVICE, &by_device);
+    supply_mix(p, &large, region_index, SUPPLY_CHEAPEST, &by_device);
     if (by_device.device_count >= devices_min) *ret_mix = by_device;
 }
 

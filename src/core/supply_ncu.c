@@ -117,8 +117,8 @@ static void collect(struct ncu_supply *n)
         for (uint32_t at = market->idle_offers.head; at != SLOT_NONE && !s->left.ever;
              at = s->p->offers[at].idle_link.next)
             put_idle(n, at);
-        for (uint32_t at = prices_first(s->p, market); at != SLOT_NONE;
-             at = prices_next(s->p, market, at))
+        for (uint32_t at = prices_first(s->p, market, KINDS_ALL); at != SLOT_NONE;
+             at = prices_next(s->p, market, at, KINDS_ALL))
             put_offer(n, at);
     }
 }

@@ -12,6 +12,7 @@
  *            pool's own limits (a copy has no room for more). */
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/class.h"
 #include "core/gate.h"
 #include "core/job.h"
 #include "core/lease.h"
@@ -71,8 +72,9 @@ static uint32_t held_by(const pool *p, uint32_t job)
     return job_is_bound(&p->jobs[job]) ? job_holding(p, job).device_count : 0;
 }
 
-/* Its least, or with `more` one device beyond what it holds, is to be had now without victims. */
-static bool starts(pool *p, uint32_t job, uint32_t home, bool stays, bool more)
+/* Its least, or with `more` one device beyond what it holds, is to be had now without victims, of these
+ * kinds of capacity. */
+static bool starts(pool *p, uint32_t job, uint32_t home, bool stays, bool more, uint32_t kinds)
 {
     const struct job *j = &p->jobs[job];
     const struct shape *s = &p->shapes[j->shape];
@@ -89,6 +91,7 @@ static bool starts(pool *p, uint32_t job, uint32_t home, bool stays, bool more)
     if (job_is_bound(j) && has > 0 && j->match_market != SLOT_NONE) /* all of one model */
         demand.compat_mask &= UINT64_C(1) << j->match_market % p->config.limits.models_max;
     demand_limit(p, &demand, job);
+    if (!demand_keep_kinds(&demand, kinds)) return false;
     if (job_is_bound(j)) {
         supply_best(p, &demand, home, missing, &mix);
         return mix.device_count >= (missing > 0 ? missing : 1);
@@ -118,7 +121,7 @@ static void end_victim(pool *p, const struct victim *v)
 }
 
 static bool starts_without(const pool *p, const struct preemption *plan, uint32_t spared,
-                           uint32_t job, uint32_t home, bool stays)
+                           uint32_t job, uint32_t home, bool stays, uint32_t kinds)
 {
     pool *copy = copy_of(p);
     for (uint32_t l = 0; spared == SLOT_NONE && l < copy->leases_end; l++)
@@ -126,22 +129,30 @@ static bool starts_without(const pool *p, const struct preemption *plan, uint32_
             end_lease(copy, l);
     for (uint32_t i = 0; i < plan->victim_count; i++)
         if (i != spared) end_victim(copy, &plan->victims[i]);
-    bool found = starts(copy, job, home, stays, /* more */ false);
+    bool found = starts(copy, job, home, stays, /* more */ false, kinds);
     free(copy);
     return found;
 }
 
-static void check_victims(const pool *p, const struct preemption *plan, uint32_t job, uint32_t home,
-                          bool stays)
+/* Whoever does not burst recalls the baseline although more could be bought. */
+static uint32_t kinds_of(const pool *p, const struct demand *demand)
 {
+    bool bursts = class_bursts(p, p->jobs[demand->job].job_class);
+    return bursts || demand->capacity_mask == 0 ? KINDS_ALL : demand->capacity_mask;
+}
+
+static void check_victims(const pool *p, const struct preemption *plan, const struct demand *demand,
+                          uint32_t home, bool stays)
+{
+    uint32_t job = demand->job, kinds = kinds_of(p, demand);
     uint64_t id = p->jobs[job].job_id;
     if (plan->victim_count == 0) return; /* they come free by themselves */
     if (lease_room(p) == 0) return; /* a limit, of which those who leave give back by themselves */
     uint32_t region = job_is_bound(&p->jobs[job]) || stays ? home : plan->region_index;
-    if (!starts_without(p, plan, SLOT_NONE, job, region, stays))
+    if (!starts_without(p, plan, SLOT_NONE, job, region, stays, kinds))
         fail_with(p, "victims go in vain", id, plan->victim_count);
     for (uint32_t i = 0; i < plan->victim_count; i++)
-        if (starts_without(p, plan, i, job, region, stays))
+        if (starts_without(p, plan, i, job, region, stays, kinds))
             fail_with(p, "a victim is not needed", id, p->jobs[plan->victims[i].job].job_id);
     victims_checked += plan->victim_count;
 }
@@ -154,7 +165,7 @@ bool __wrap_preempt_best(const pool *p, const struct shape *s, const struct dema
     bool is_own = demand->lifted == 0 && s == &p->shapes[p->jobs[demand->job].shape];
     if (!found || is_busy || !is_own) return found;
     is_busy = true;
-    check_victims(p, ret_plan, demand->job, home, stays);
+    check_victims(p, ret_plan, demand, home, stays);
     is_busy = false;
     return found;
 }
@@ -235,7 +246,7 @@ static bool helps(const pool *p, uint32_t job, enum bar only, enum bar but)
     for (enum bar bar = BAR_QUOTA; bar < BAR_END; bar++)
         if (only != BAR_NONE ? bar == only : bar != but) lift(copy, bar, job);
     bool stays = job_is_bound(j) || plan_works_still(copy, j);
-    bool found = starts(copy, job, j->region_index, stays, /* more */ true);
+    bool found = starts(copy, job, j->region_index, stays, /* more */ true, KINDS_ALL);
     struct preemption plan;
     if (!found && held_by(copy, job) < j->devices_min) {
         const struct shape *s = &copy->shapes[j->shape];

@@ -155,6 +155,27 @@ static void p0_is_put_on_the_baseline(void **state)
     bench_close(&b);
 }
 
+/* Where there is no baseline it takes of lower classes what is bought, like the others. */
+static void p0_takes_what_is_bought_where_that_is_all(void **state)
+{
+    struct bench b;
+    (void)state;
+    struct test_offer few = on_demand;
+    few.stock = 1;
+    open_with(&b, (struct test_offer[]){few}, 1);
+    bench_strict_classes(&b);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1, .job_class = JOB_CLASS_P2});
+    bench_raise(&b);
+    bench_submit(&b, (struct test_job){.id = 2, .min = 1, .max = 1, .job_class = JOB_CLASS_P0});
+    assert_int_equal(b.said[DECISION_PREEMPT][REASON_PREEMPTED_FOR], 1);
+    struct lease_view lease;
+    assert_true(bench_lease(&b, 1, 0, &lease));
+    bench_worker(&b, lease.node_key, 1, lease.worker_id, WORKER_PHASE_STOPPED, 1);
+    bench_live(&b, MINUTE_US);
+    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
+    bench_close(&b);
+}
+
 /* Six hours of a price that crosses the threshold every other minute, and four nodes: every command that
  * has to do with nodes and workers, less than four for each node-hour. */
 static void a_price_that_wavers_costs_few_commands(void **state)
@@ -398,6 +419,7 @@ int main(void)
         cmocka_unit_test(the_baseline_comes_before_cheaper_spot),
         cmocka_unit_test(the_baseline_is_gone_to_and_paid_for_within_the_budget),
         cmocka_unit_test(p0_is_put_on_the_baseline),
+        cmocka_unit_test(p0_takes_what_is_bought_where_that_is_all),
         cmocka_unit_test(a_price_that_wavers_costs_few_commands),
         cmocka_unit_test(a_price_that_swings_is_followed_at_most_once_a_minute),
         cmocka_unit_test(spot_said_to_be_taken_soon_is_left_before),

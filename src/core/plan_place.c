@@ -5,6 +5,7 @@
 #include "core/class.h"
 #include "core/data.h"
 #include "core/deadline.h"
+#include "core/gate.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
@@ -353,6 +354,16 @@ static struct demand growth(const pool *p, uint32_t job, const struct holding *h
     return demand;
 }
 
+/* Devices of the baseline that are promised to it. */
+static uint32_t promised_baseline(const pool *p, const struct job *j)
+{
+    uint32_t count = 0;
+    for (uint32_t at = j->promises.head; at != SLOT_NONE; at = p->promises[at].job_link.next)
+        if (!gate_is_bought(&p->offers[p->nodes[p->promises[at].node].offer]))
+            count += p->promises[at].device_count;
+    return count;
+}
+
 /* Where it found its least without purchases, it takes that. */
 static void keep_on_baseline(const pool *p, uint32_t job, uint32_t missing, struct demand *demand)
 {
@@ -362,7 +373,7 @@ static void keep_on_baseline(const pool *p, uint32_t job, uint32_t missing, stru
     if (class_bursts(p, j->job_class) || missing == 0 || plan_is_ncu(p, j)) return;
     if (!demand_keep_kinds(&baseline, KINDS_BASELINE)) return;
     supply_best(p, &baseline, j->region_index, missing, &mix);
-    if (mix.device_count >= missing || j->promised_count >= missing) *demand = baseline;
+    if (mix.device_count >= missing || promised_baseline(p, j) >= missing) *demand = baseline;
 }
 
 bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *out)

@@ -32,6 +32,7 @@ measure() { # measure NAME PROGRAM... : appends the JSON rows the program prints
 }
 
 measure core build/bench/bench_core
+measure mig build/bench/bench_mig
 measure journal build/bench/bench_journal
 measure slurm python3 bench/bench_slurm.py build
 measure start build/bench/bench_start

@@ -80,6 +80,24 @@ static void check_instances(const pool *p, const struct node *n)
     }
 }
 
+/* What is kept is kept for somebody who waits, and for nobody twice. */
+static void check_keeps(const pool *p)
+{
+    ASSERT(p->mig_keep_count <= MIG_KEEPS_MAX);
+    for (uint32_t i = 0; i < p->mig_keep_count; i++) {
+        const struct mig_keep *keep = &p->mig_keeps[i];
+        uint64_t waiting = 0;
+        ASSERT(keep->slices != 0);
+        for (uint32_t s = 0; s < p->shapes_end; s++)
+            if (p->shapes[s].ask_hash == keep->ask_hash) waiting += p->shapes[s].queue.count;
+        ASSERT(waiting > 0);
+        for (uint32_t other = 0; other < i; other++)
+            if (p->mig_keeps[other].node_key == keep->node_key &&
+                p->mig_keeps[other].device_index == keep->device_index)
+                ASSERT((p->mig_keeps[other].slices & keep->slices) == 0);
+    }
+}
+
 /* No device is given out more than once over, no host more than it has. */
 static void check_shares(const pool *p, const struct node *n)
 {
@@ -560,6 +578,7 @@ void pool_check(const pool *p)
     packing_check(p);
     check_gates(p);
     check_promises(p);
+    check_keeps(p);
     check_uses(p);
     check_victims(p);
     check_matching(p);

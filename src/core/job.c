@@ -4,9 +4,11 @@
 #include "core/gate.h"
 #include "core/lease.h"
 #include "core/ledger.h"
+#include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_match.h"
 #include "core/plan_pack.h"
+#include "core/plan_repack.h"
 #include "core/plan_reserve.h"
 #include "core/predict.h"
 #include "core/promise.h"
@@ -91,6 +93,7 @@ void job_end(pool *p, uint32_t slot, uint32_t state, uint32_t kind, uint32_t rea
     promise_drop(p, slot);
     j->preempted_by = 0;
     if (j->state == JOB_QUEUED) shape_queue_remove(p, slot);
+    if (p->mig_keep_count > 0) repack_left(p, part_asker(p, slot));
     if (job_is_live(j)) quota_leave(p, j->account);
     if (job_has_budget(p, j)) p->budget_job_count--;
     packing_left(p, slot);
@@ -206,6 +209,7 @@ void job_run(pool *p, uint32_t slot, struct pool_output *out)
     if (j->promise_until_us != 0 && p->now_us >= j->promise_until_us) plan_reserve_due(p, slot);
     if (p->now_us >= j->review_us) {
         j->review_us = INT64_MAX;
+        p->failed_hash = 0; /* time has passed: what was not to be had may be */
         job_touch(p, slot);
     }
     job_retime(p, slot);

@@ -9,6 +9,7 @@
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_pack.h"
+#include "core/plan_repack.h"
 #include "core/promise.h"
 #include "core/quota.h"
 #include "core/victims.h"
@@ -24,12 +25,13 @@ uint32_t lease_room(const pool *p)
 }
 
 /* Where packing would have it, unless that opens a device which is promised to somebody. */
-static uint32_t device_for(const pool *p, uint32_t node, const struct job_terms *terms)
+static uint32_t device_for(const pool *p, uint32_t node, const struct job_terms *terms,
+                           uint64_t asker)
 {
     const struct node *n = &p->nodes[node];
     uint32_t packed = n->promised_count == 0 ? packing_device(p, node, terms) : SLOT_NONE;
-    if (packed != SLOT_NONE && part_takes(p, n, packed, terms)) return packed;
-    uint32_t opened = part_device(p, node, terms);
+    if (packed != SLOT_NONE && part_takes(p, n, packed, terms, asker)) return packed;
+    uint32_t opened = part_device(p, node, terms, asker);
     return opened != SLOT_NONE ? opened : part_new_index(p, node);
 }
 
@@ -52,10 +54,11 @@ static void place(pool *p, uint32_t slot, const struct job_terms *terms)
     }
     ASSERT(l->device_count == 1);
     l->memory_mib = part_memory_mib(terms, n->device_memory_mib);
-    l->device_index = device_for(p, l->node, terms);
+    uint64_t asker = part_asker(p, l->job);
+    l->device_index = device_for(p, l->node, terms, asker);
     struct part_mig mig = part_mig_on(p, terms, model);
     if (mig.geometry != NULL) {
-        uint32_t start = part_mig_start(p, n, l->device_index, mig);
+        uint32_t start = part_mig_start(p, n, l->device_index, mig, asker);
         ASSERT(start < MIG_SLICES_MAX);
         l->mig = (mig.profile + 1) | start << 8;
         l->memory_mib = (uint32_t)((uint64_t)n->device_memory_mib * l->device_milli / 1000);
@@ -103,6 +106,7 @@ uint32_t lease_make(pool *p, uint32_t job, uint32_t node, uint32_t device_count,
     place(p, slot, terms_of(p, &p->shapes[p->jobs[job].shape]));
     list_append(&n->leases, CHAIN(p->leases, node_link), slot);
     list_append(&p->jobs[job].leases, CHAIN(p->leases, job_link), slot);
+    if (p->mig_keep_count > 0) repack_taken(p, slot);
     p->leases[slot].backfill = promise_is_ahead(p, n, p->jobs[job].order);
     promise_taken(p, job, node, part_devices(&p->leases[slot]));
     class_hold(p, slot, true);

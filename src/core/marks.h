@@ -32,6 +32,7 @@
     X(JOB_REMATCHED, "a round of matching sent a job to another type of device, or to wait")       \
     X(GANG_RESERVED, "devices that come free are collected for a gang")                            \
     X(STALL_OF_MANY, "too many workers of a job are named at once: no node of them is replaced")   \
+    X(INSTANCE_MOVED, "an instance went to another place so that one fits beside it")              \
     X(CLOCK_WENT_BACK, "an event older than the last one: taken as now")
 
 enum pool_mark {

@@ -114,9 +114,26 @@ struct repack {
     bool found;
 };
 
+static void try_instance(struct repack *r, uint32_t i, uint32_t used);
+
+static void try_move(struct repack *r, uint32_t i, uint32_t used, uint32_t to)
+{
+    const struct mig_instance *instance = &r->gpu->instances[i];
+    bool leaves = to == MIG_SLICES_MAX;
+    r->now.moves[r->now.move_count] = (uint8_t)i;
+    r->now.to[r->now.move_count++] = (uint8_t)to;
+    r->now.left_count += leaves;
+    r->now.cost += instance->cost;
+    if (!leaves) used |= mask_at(&r->g->profiles[instance->profile], to);
+    try_instance(r, i + 1, used);
+    r->now.cost -= instance->cost;
+    r->now.left_count -= leaves;
+    r->now.move_count--;
+}
+
 static void try_instance(struct repack *r, uint32_t i, uint32_t used)
 {
-    if (r->found && r->now.moved_slices >= r->best.moved_slices) return;
+    if (r->found && r->now.cost >= r->best.cost) return;
     if (i == r->gpu->count) {
         r->best = r->now;
         r->found = true;
@@ -129,13 +146,9 @@ static void try_instance(struct repack *r, uint32_t i, uint32_t used)
     if (!instance->movable) return;
     for (uint32_t start = 0; start < r->g->slices; start++) {
         if (start == instance->start || !fits_at(profile, used, start)) continue;
-        r->now.moves[r->now.move_count] = (uint8_t)i;
-        r->now.to[r->now.move_count++] = (uint8_t)start;
-        r->now.moved_slices += profile->size;
-        try_instance(r, i + 1, used | mask_at(profile, start));
-        r->now.moved_slices -= profile->size;
-        r->now.move_count--;
+        try_move(r, i, used, start);
     }
+    if (instance->leaves && r->now.left_count == 0) try_move(r, i, used, MIG_SLICES_MAX);
 }
 
 bool mig_repack(const struct mig_geometry *g, const struct mig_gpu *gpu, uint32_t profile,

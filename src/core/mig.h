@@ -7,8 +7,8 @@
  *            the instances that still fit times their size), the lowest of equals. So small
  *            instances keep to one side.
  * Conflict   mig_ask(): it fits; or there are too few slices; or there are enough, in the wrong
- *            places. mig_repack(): the fewest slices to move, of instances that may be moved, so
- *            that it fits: exhaustive, there are at most MIG_INSTANCES_MAX.
+ *            places. mig_repack(): the moves of least cost, of instances that may be moved, so that it
+ *            fits, at most one of them to another GPU: exhaustive, there are at most MIG_INSTANCES_MAX.
  * Source     Geometries as NVIDIA's driver lists them (`nvidia-smi mig -lgipp`).
  */
 #ifndef SHOAL_CORE_MIG_H
@@ -42,7 +42,8 @@ uint32_t mig_smallest(const struct mig_geometry *g, uint32_t device_memory_mib, 
 
 struct mig_instance {
     uint8_t profile, start;
-    bool movable;
+    bool movable, leaves; /* leaves: another GPU has room for it */
+    uint64_t cost;        /* of moving it; not 0 */
 };
 
 struct mig_gpu {
@@ -53,9 +54,11 @@ struct mig_gpu {
 enum mig_answer { MIG_FITS, MIG_FULL, MIG_CONFLICT };
 
 struct mig_plan {
+    uint64_t cost;
     uint32_t start; /* of the new instance */
-    uint32_t move_count, moved_slices;
-    uint8_t moves[MIG_INSTANCES_MAX], to[MIG_INSTANCES_MAX]; /* instance, its new start */
+    uint32_t move_count, left_count;
+    uint8_t moves[MIG_INSTANCES_MAX], to[MIG_INSTANCES_MAX]; /* instance, its new start; */
+    /* MIG_SLICES_MAX: it leaves. */
 };
 
 uint32_t mig_used(const struct mig_geometry *g, const struct mig_gpu *gpu); /* bit = slice */

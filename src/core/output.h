@@ -244,7 +244,11 @@ enum decision_kind {
       "its own pools have devices for it again, ~b NCU for its ~c in the next tier: leaves "       \
       "it at the checkpoint of @a s ago")                                                          \
     X(RANK_OUTSIDE, "cheapest offer that fits, by the built-in ranking, as the learned one was "   \
-                    "trained on nothing like it: $a/h for ~c NCU[ within $b/h left]")
+                    "trained on nothing like it: $a/h for ~c NCU[ within $b/h left]")              \
+    X(MIG_REPACKS, "#b instances move to other places, so that one of #a compute slices fits; ~c " \
+                   "NCU-seconds of work are done again")                                           \
+    X(MIG_MOVED, "its instance moves to another place, so that the one of job #a fits; ~b "        \
+                 "NCU-seconds of work are done again")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

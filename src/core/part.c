@@ -73,9 +73,32 @@ static uint32_t model_of(const pool *p, const struct node *n)
     return p->offers[n->offer].model;
 }
 
-/* Slices in use, a bit each; all of them when the device is used in another way. */
+static bool is_partitioned(const pool *p, const struct node *n, uint32_t device_index)
+{
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
+        if (p->leases[l].device_index == device_index && p->leases[l].mig != 0) return true;
+    return false;
+}
+
+/* Kept there for others than whoever asks for this; of a device that is free again nothing is kept. */
+static uint32_t slices_kept(const pool *p, const struct node *n, uint32_t device_index,
+                            uint64_t asker)
+{
+    uint32_t kept = 0;
+    if (p->mig_keep_count == 0 || !is_partitioned(p, n, device_index)) return 0;
+    for (uint32_t i = 0; i < p->mig_keep_count; i++) {
+        const struct mig_keep *keep = &p->mig_keeps[i];
+        if (keep->node_key == n->node_key && keep->device_index == device_index &&
+            keep->ask_hash != asker)
+            kept |= keep->slices;
+    }
+    return kept;
+}
+
+/* Slices that are no place for whoever asks, a bit each; all of them when the device is used in another
+ * way. */
 static uint32_t slices_used(const pool *p, const struct node *n, uint32_t device_index,
-                            const struct mig_geometry *g)
+                            const struct mig_geometry *g, uint64_t asker)
 {
     struct mig_gpu gpu = {0};
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
@@ -85,17 +108,18 @@ static uint32_t slices_used(const pool *p, const struct node *n, uint32_t device
         gpu.instances[gpu.count++] = (struct mig_instance){
             .profile = (uint8_t)((own->mig & 0xff) - 1), .start = (uint8_t)(own->mig >> 8)};
     }
-    return mig_used(g, &gpu);
+    return mig_used(g, &gpu) | slices_kept(p, n, device_index, asker);
 }
 
 uint32_t part_mig_start(const pool *p, const struct node *n, uint32_t device_index,
-                        struct part_mig mig)
+                        struct part_mig mig, uint64_t asker)
 {
-    return mig_place(mig.geometry, slices_used(p, n, device_index, mig.geometry), mig.profile);
+    return mig_place(mig.geometry, slices_used(p, n, device_index, mig.geometry, asker),
+                     mig.profile);
 }
 
 enum mig_answer part_mig_ask(const pool *p, const struct job_terms *terms, uint64_t models,
-                             uint32_t region)
+                             uint32_t region, uint64_t asker)
 {
     for (uint32_t node = 0; node < p->nodes_end; node++) {
         const struct node *n = &p->nodes[node];
@@ -107,18 +131,11 @@ enum mig_answer part_mig_ask(const pool *p, const struct job_terms *terms, uint6
         for (uint32_t l = n->leases.head; l != SLOT_NONE && mig.geometry != NULL;
              l = p->leases[l].node_link.next) {
             if (p->leases[l].mig == 0) continue;
-            uint32_t used = slices_used(p, n, p->leases[l].device_index, mig.geometry);
+            uint32_t used = slices_used(p, n, p->leases[l].device_index, mig.geometry, asker);
             if (mig_ask(mig.geometry, used, mig.profile) == MIG_CONFLICT) return MIG_CONFLICT;
         }
     }
     return MIG_FULL;
-}
-
-static bool is_partitioned(const pool *p, const struct node *n, uint32_t device_index)
-{
-    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
-        if (p->leases[l].device_index == device_index && p->leases[l].mig != 0) return true;
-    return false;
 }
 
 static bool load_takes(const struct node *n, struct load load, const struct job_terms *terms)
@@ -129,12 +146,11 @@ static bool load_takes(const struct node *n, struct load load, const struct job_
 }
 
 bool part_takes(const pool *p, const struct node *n, uint32_t device_index,
-                const struct job_terms *terms)
+                const struct job_terms *terms, uint64_t asker)
 {
     struct part_mig mig = part_mig_on(p, terms, model_of(p, n));
     if (mig.geometry != NULL)
-        return mig_ask(mig.geometry, slices_used(p, n, device_index, mig.geometry), mig.profile) ==
-               MIG_FITS;
+        return part_mig_start(p, n, device_index, mig, asker) != MIG_SLICES_MAX;
     if (terms->mig_profile != 0 || is_partitioned(p, n, device_index)) return false;
     return load_takes(n, load_of(p, n, device_index), terms);
 }
@@ -144,7 +160,7 @@ bool part_is_opened(const pool *p, const struct node *n, uint32_t device_index)
     return load_of(p, n, device_index).milli > 0;
 }
 
-uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms)
+uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms, uint64_t asker)
 {
     const struct node *n = &p->nodes[node];
     uint32_t best = SLOT_NONE, best_milli = 0;
@@ -152,7 +168,7 @@ uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms
         uint32_t index = p->leases[l].device_index;
         if (index == SLOT_NONE || index == best) continue;
         struct load load = load_of(p, n, index);
-        if (!part_takes(p, n, index, terms) || load.milli < best_milli ||
+        if (!part_takes(p, n, index, terms, asker) || load.milli < best_milli ||
             (load.milli == best_milli && index > best))
             continue;
         best = index;
@@ -161,7 +177,8 @@ uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms
     return best;
 }
 
-uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms)
+uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms,
+                         uint64_t asker)
 {
     const struct node *n = &p->nodes[node];
     uint32_t host = part_host_gives(p, n, terms, &(struct part_use){0});
@@ -170,10 +187,10 @@ uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *t
     if (terms->host_only) return 1;
     if (terms->mig_profile != 0) {
         if (part_mig_on(p, terms, model_of(p, n)).geometry == NULL) return 0;
-        return n->devices_free > 0 || part_device(p, node, terms) != SLOT_NONE;
+        return n->devices_free > 0 || part_device(p, node, terms, asker) != SLOT_NONE;
     }
     if (part_memory_mib(terms, n->device_memory_mib) > n->device_memory_mib) return 0;
-    return n->devices_free > 0 || part_device(p, node, terms) != SLOT_NONE;
+    return n->devices_free > 0 || part_device(p, node, terms, asker) != SLOT_NONE;
 }
 
 uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job_terms *terms)

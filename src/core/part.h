@@ -46,11 +46,19 @@ struct part_mig {
 struct part_mig part_mig_on(const pool *p, const struct job_terms *terms, uint32_t model);
 /* Where the instance lies on a device that takes it. */
 uint32_t part_mig_start(const pool *p, const struct node *n, uint32_t device_index,
-                        struct part_mig mig);
+                        struct part_mig mig, uint64_t asker);
+/* Whoever asks for the same as this job; 0: nobody in particular. What is kept for others (plan_repack.h)
+ * it does not see as free. */
+static inline uint64_t part_asker(const pool *p, uint32_t job)
+{
+    return job == SLOT_NONE || p->jobs[job].shape == SLOT_NONE
+               ? 0
+               : p->shapes[p->jobs[job].shape].ask_hash;
+}
 /* How it is with the partitioned devices of the nodes that are up: full, or enough slices are free on
  * one of them, in places that do not do. */
 enum mig_answer part_mig_ask(const pool *p, const struct job_terms *terms, uint64_t models,
-                             uint32_t region);
+                             uint32_t region, uint64_t asker);
 /* The lease is the first of the shares of its device, and all of them are on their way out. */
 bool part_closes(const pool *p, const struct node *n, uint32_t lease);
 /* Devices that the node's host still feeds, once leases with so much of it are gone. */
@@ -62,14 +70,15 @@ uint32_t part_host_gives(const pool *p, const struct node *n, const struct job_t
 /* Of a device with so much memory, what a share gets. */
 uint32_t part_memory_mib(const struct job_terms *terms, uint32_t device_memory_mib);
 /* Devices (shares) that this node can give to one job now; of an offer: an empty node of it. */
-uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms);
+uint32_t part_node_gives(const pool *p, uint32_t node, const struct job_terms *terms,
+                         uint64_t asker);
 uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job_terms *terms);
 /* A share fits on this device, which is opened or free. */
 bool part_takes(const pool *p, const struct node *n, uint32_t device_index,
-                const struct job_terms *terms);
+                const struct job_terms *terms, uint64_t asker);
 bool part_is_opened(const pool *p, const struct node *n, uint32_t device_index);
 /* The opened device a share goes to; SLOT_NONE: a free one has to be opened. */
-uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms);
+uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms, uint64_t asker);
 /* The next whole devices of the node that are free, a bit each; 0: too large a node to name them. */
 uint32_t part_free_devices(const pool *p, uint32_t node, uint32_t count);
 uint32_t part_new_index(const pool *p, uint32_t node); /* lowest number not opened */

@@ -41,9 +41,12 @@ static void submit(struct bench *b, uint64_t id, uint32_t compute, uint32_t memo
     uint64_t terms_id = compute * 1000 + memory_gib;
     bench_terms(b, terms_id,
                 (struct job_terms){.mig_profile = compute, .device_memory_mib = memory_gib * 1024});
-    bench_submit(b,
-                 (struct test_job){
-                     .id = id, .min = 1, .max = 1, .kind = JOB_KIND_BATCH, .terms_id = terms_id});
+    bench_submit(b, (struct test_job){.id = id,
+                                      .min = 1,
+                                      .max = 1,
+                                      .job_class = JOB_CLASS_P2,
+                                      .kind = JOB_KIND_BATCH,
+                                      .terms_id = terms_id});
     settle(b);
     bench_raise(b);
     settle(b);
@@ -162,6 +165,47 @@ static void instances_and_shares_keep_apart(void **state)
     bench_close(&b);
 }
 
+static uint32_t waits(const struct bench *b, uint64_t job_id)
+{
+    return bench_job_state(b, job_id) == JOB_QUEUED;
+}
+
+/* 1g at 1 and 5 keep out a 3g; the one that has worked long enough moves, and the 3g has its place. */
+static void an_instance_moves_so_that_another_fits(void **state)
+{
+    struct bench b;
+    (void)state;
+    for (uint32_t capacity = CAPACITY_OWNED; capacity <= CAPACITY_RESERVED; capacity++) {
+        bench_open(&b, &limits);
+        model(&b, 0, 80, 8);
+        offer(&b, 1, 0, capacity);
+        for (uint64_t id = 1; id <= 7; id++) submit(&b, id, 1, 10);
+        for (uint64_t id = 1; id <= 7; id++)
+            if (lease_of(&b, id).mig_start != 1 && lease_of(&b, id).mig_start != 5) finish(&b, id);
+        submit(&b, 10, 3, 40);
+        assert_true(waits(&b, 10));
+        assert_int_equal(b.said[DECISION_WAIT][REASON_WAIT_MIG_CONFLICT],
+                         1); /* too young to move */
+        submit(&b, 11, 3, 40);
+        for (uint32_t i = 0; i < 130 && b.said[DECISION_PREEMPT][REASON_MIG_REPACKS] == 0; i++)
+            bench_live(&b, 5 * SECOND_US);
+        assert_int_equal(b.said[DECISION_PREEMPT][REASON_MIG_REPACKS], 1);
+        assert_int_equal(b.said[DECISION_PREEMPT][REASON_MIG_MOVED], 1);
+        submit(&b, 12, 1, 10); /* whoever comes does not take what is kept */
+        for (uint64_t id = 1; id <= 7; id++) {
+            struct lease_view lease;
+            if (bench_job_state(&b, id) > JOB_RUNNING || !bench_lease(&b, id, 0, &lease)) continue;
+            if (lease.stop_reason == REASON_MIG_MOVED)
+                bench_worker(&b, lease.node_key, id, lease.worker_id, WORKER_PHASE_STOPPED, 1);
+        }
+        settle(&b);
+        assert_int_equal(bench_job_state(&b, 10), JOB_RUNNING);
+        for (uint64_t id = 1; id <= 7; id++) assert_false(waits(&b, id));
+        assert_true(waits(&b, 11));
+        bench_close(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +213,7 @@ int main(void)
         cmocka_unit_test(small_instances_keep_to_one_side),
         cmocka_unit_test(the_smallest_profile_does),
         cmocka_unit_test(instances_and_shares_keep_apart),
+        cmocka_unit_test(an_instance_moves_so_that_another_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

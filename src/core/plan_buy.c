@@ -208,8 +208,9 @@ bool supply_has_lease(const struct supply *s, const struct node *n)
 
 static uint32_t node_gives(const struct supply *s, uint32_t node)
 {
-    uint32_t gives = s->left.special ? part_node_gives(s->p, node, s->left.terms)
-                                     : s->p->nodes[node].devices_free;
+    uint32_t gives = s->left.special
+                         ? part_node_gives(s->p, node, s->left.terms, part_asker(s->p, s->left.job))
+                         : s->p->nodes[node].devices_free;
     return s->left.near.spread == TOPOLOGY_ANY
                ? gives
                : supply_apart_gives(s, &s->p->offers[s->p->nodes[node].offer], gives);
@@ -244,7 +245,8 @@ static bool takes_packed(void *context, uint32_t node)
     if (!supply_allows(s, o) || n->leases.count >= NODE_LEASES_MAX) return false;
     if (was_seen(s, node) || supply_has_lease(s, n) || node_gives(s, node) < count) return false;
     bool opens = s->left.part_milli > 0 &&
-                 (!s->sharing || part_device(s->p, node, s->left.terms) == SLOT_NONE);
+                 (!s->sharing || part_device(s->p, node, s->left.terms,
+                                             part_asker(s->p, s->left.job)) == SLOT_NONE);
     if (opens && promise_free(s->p, &s->left, n) < count) return false;
     if (supply_within_quota(s, o->model, count) < count) return false;
     if (supply_within_class(s, o, /* is_idle */ true, count) < count) return false;

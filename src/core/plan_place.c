@@ -14,6 +14,7 @@
 #include "core/plan_buy.h"
 #include "core/plan_match.h"
 #include "core/plan_preempt.h"
+#include "core/plan_repack.h"
 #include "core/plan_reserve.h"
 #include "core/predict.h"
 #include "core/prices.h"
@@ -339,8 +340,8 @@ static struct demand growth(const pool *p, uint32_t job, const struct holding *h
     const struct job *j = &p->jobs[job];
     const struct shape *s = &p->shapes[j->shape];
     bool has_least = held->device_count >= j->devices_min;
-    struct demand demand =
-        demand_of(s, terms_of(p, s), j->devices_max - held->device_count, held->usd_micros_per_hour);
+    struct demand demand = demand_of(s, terms_of(p, s), j->devices_max - held->device_count,
+                                     held->usd_micros_per_hour);
     demand.job = job;
     plan_stay_in_match(p, j, &demand);
     /* Beyond its minimum it takes nothing that is promised to anybody. */
@@ -561,7 +562,11 @@ void plan_queued(pool *p, uint32_t shape, struct pool_output *out)
     }
     if (!act_has_room(out)) return;
     if (preempt_for(p, job, KINDS_ALL, out)) return;
-    heap_set(&p->plans, p->config.limits.jobs_max + shape, HEAP_KEY_NEVER);
+    heap_set(&p->plans, plan_of_shape(p, shape), HEAP_KEY_NEVER);
+    if (plan_repack(p, job, &demand, out)) {
+        ask_stir(p, shape);
+        return;
+    }
     if (!class_queues(p, s->job_class) && p->jobs[job].started_us == 0) {
         if (plan_refuse_gated(p, job, out)) return;
         refuse_to_queue(p, job, &demand, out);

@@ -241,7 +241,8 @@ static void say_gate(pool *p, const struct lack *l, struct pool_output *out)
 static void say_instance(pool *p, const struct lack *l, const struct job_terms *terms,
                          struct pool_output *out)
 {
-    bool conflict = part_mig_ask(p, terms, l->s->compat_mask, l->s->region) == MIG_CONFLICT;
+    bool conflict =
+        part_mig_ask(p, terms, l->s->compat_mask, l->s->region, l->s->ask_hash) == MIG_CONFLICT;
     plan_wait(p, l->job, conflict ? REASON_WAIT_MIG_CONFLICT : REASON_WAIT_MIG,
               (struct numbers){.a = terms->mig_profile, .b = terms->device_memory_mib}, out);
 }

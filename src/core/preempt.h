@@ -39,6 +39,7 @@ bool victim_worker(const struct search *s, uint32_t lease, uint32_t more,
 bool victim_can_shrink(const pool *p, uint32_t job);
 uint32_t victim_spare(const pool *p, uint32_t job); /* devices beyond its minimum */
 uint64_t victim_move_cost(const pool *p, uint32_t lease);
+uint64_t victim_lost_s(const pool *p, const struct lease *l); /* of work, were it ended now */
 uint64_t victim_worker_cost(const struct search *s, uint32_t lease);
 
 void plan_clear(struct preemption *plan, const struct search *s, uint32_t node);

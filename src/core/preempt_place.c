@@ -21,7 +21,7 @@ static uint64_t ncu_of(const pool *p, const struct lease *l)
            l->device_count;
 }
 
-static uint64_t lost_s(const pool *p, const struct lease *l)
+uint64_t victim_lost_s(const pool *p, const struct lease *l)
 {
     const struct job *j = &p->jobs[l->job];
     int64_t since_us = j->ckpt_us > l->since_us ? j->ckpt_us : l->since_us;
@@ -68,7 +68,7 @@ static void cost_of_end(const struct search *s, struct victim *v)
          at = p->leases[at].job_link.next) {
         const struct lease *l = &p->leases[at];
         if (!lease_holds(l)) continue;
-        uint64_t loss = ncu_of(p, l) * (lost_s(p, l) + RESTART_S);
+        uint64_t loss = ncu_of(p, l) * (victim_lost_s(p, l) + RESTART_S);
         v->loss = add_capped(v->loss, loss);
         v->cost = add_capped(v->cost, add_capped(loss, standing(s, l)));
     }

@@ -162,6 +162,13 @@ struct node {
     struct link offer_link, idle_link, shared_link, victim_link;
 };
 
+/* Slices of a partitioned device that are kept for whoever asks for this (plan_repack.h). */
+struct mig_keep {
+    uint64_t node_key, ask_hash;
+    uint32_t device_index, slices; /* a bit each */
+};
+enum { MIG_KEEPS_MAX = 32 };
+
 /* Devices of a node that are kept for a job (promise.h); device_count 0 = free slot. */
 struct promise {
     uint32_t job, node, device_count, reserved;
@@ -393,6 +400,8 @@ struct pool {
     uint32_t match_rounds, match_late; /* bit = class whose round is to be done; it was put off */
     struct list matched[MATCH_LIST_END][JOB_CLASS_END];
     struct match_size match_size; /* of jobs that ended */
+    uint32_t mig_keep_count, mig_reserved;
+    struct mig_keep mig_keeps[MIG_KEEPS_MAX]; /* oldest first */
     uint32_t pack_types, reserved_types;
     uint32_t pack_markets
         [PACK_MODELS_MAX]; /* the market of each type of packing; by model and region: */

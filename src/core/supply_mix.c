@@ -213,6 +213,7 @@ static void best_at(const pool *p, const struct demand *demand, uint32_t region_
 static bool is_as_good(const struct mix *tight, const struct mix *mix)
 {
     return tight->device_count >= mix->device_count && tight->ncu_milli >= mix->ncu_milli &&
+           tight->baseline_count >= mix->baseline_count &&
            tight->weighed_usd_micros_per_hour <= mix->weighed_usd_micros_per_hour;
 }
 

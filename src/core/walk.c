@@ -13,6 +13,7 @@ static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
+static_assert(sizeof(struct mig_keep) == 24, "walk the new field of mig_keep");
 static_assert(sizeof(struct terms) == 112, "walk the new field of terms");
 static_assert(sizeof(struct shape) == 192, "walk the new field of shape");
 static_assert(sizeof(struct account) == 368, "walk the new field of account");
@@ -547,6 +548,18 @@ static void walk_matching(struct walk *w, pool *p)
     walk_sizes(w, &p->match_size);
 }
 
+static void walk_keeps(struct walk *w, pool *p)
+{
+    walk_end(w, &p->mig_keep_count, MIG_KEEPS_MAX);
+    for (uint32_t i = 0; i < p->mig_keep_count && !w->bad; i++) {
+        struct mig_keep *keep = &p->mig_keeps[i];
+        walk_u64(w, &keep->node_key);
+        walk_u64(w, &keep->ask_hash);
+        walk_u32(w, &keep->device_index);
+        walk_u32(w, &keep->slices);
+    }
+}
+
 /* Who is to be planned: jobs by slot, shapes by slot behind jobs_max, then classes, then asks. Put back in the order of
  * the heap's array, the array comes out the same. */
 static void walk_plans(struct walk *w, pool *p)
@@ -629,6 +642,7 @@ void walk_pool(struct walk *w, pool *p)
     walk_quotas(w, p);
     walk_works(w, p);
     walk_matching(w, p);
+    walk_keeps(w, p);
     walk_watch(w, p);
     walk_i64(w, &p->pack_half_us);
     pack_walk(w, p->pack);

@@ -72,6 +72,7 @@ bool sim_offer_fits(const struct sim *s, const struct sim_job *job, const struct
     if (kinds != 0 && (kinds >> offer->capacity & 1) == 0) return false;
     uint32_t region = job->submit.u.job_submitted.region;
     if (region != 0 && region != offer->region) return false;
+    if (!sim_mig_suffices(s, job, offer->model)) return false;
     uint64_t pools = job->submit.u.job_submitted.pool_mask;
     if (pools == 0) return true;
     for (uint32_t i = 0; i < s->pool_count; i++)

@@ -15,12 +15,17 @@ static void ownership_on_command(struct sim *s, const struct pool_command *c)
                  c->job_id);
         return;
     }
-    uint32_t used = c->device_count;
+    uint32_t used = c->device_milli == 1000 ? c->device_count : 1, shared = 0;
     for (uint32_t i = shadow->first_open_worker; i < shadow->worker_count; i++) {
         const struct shadow_worker *w = &shadow->workers[i];
         if (w->ended || &shadow->nodes[w->node] != node) continue;
-        used += w->device_count;
-        if ((w->device_mask & c->device_mask) != 0)
+        bool shares = w->device_milli < 1000 && c->device_milli < 1000; /* check_mig.c */
+        if (w->device_milli == 1000)
+            used += w->device_count;
+        else if ((w->device_mask & (c->device_mask | shared)) == 0)
+            used++;
+        if (w->device_milli < 1000) shared |= w->device_mask;
+        if (!shares && (w->device_mask & c->device_mask) != 0)
             sim_fail(s, "ownership", "devices of a worker of job %" PRIu64 " on node %u are in use",
                      c->job_id, sim_shadow_node_number(s, node->key));
         if (w->job_id == c->job_id)

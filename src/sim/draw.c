@@ -20,6 +20,9 @@ static void draw_models(struct sim *s)
         /* Every model has the first capability; the rest come and go. */
         event->u.model_defined.capability_mask =
             1 | (uint64_t)sim_random_range(&random, 0, (1 << CAPABILITIES_COUNT) - 1);
+        static const uint32_t slices[] = {0, 8, 8, 4}; /* of memory, when partitioned */
+        struct sim_random mig = sim_random_fork(s->seed, 4600 + i);
+        event->u.model_defined.mig_slices = slices[sim_random_range(&mig, 0, 3)];
     }
 }
 
@@ -236,6 +239,22 @@ static void draw_ncu(struct sim *s, uint32_t index)
             DOLLAR * ncu_milli / 1000 * sim_random_range(&random, 4, 30) / 10;
 }
 
+/* An instance of a partitioned device; of a few profiles, so that jobs share them and fill devices. */
+static void draw_instance(struct sim *s, uint32_t index)
+{
+    static const uint32_t compute[] = {1, 1, 2, 3, 4, 7};
+    struct sim_random random = sim_random_fork(s->seed, 4700 + index);
+    struct sim_job *job = &s->jobs[index];
+    if (job->terms.kind != 0 || !sim_random_chance(&random, s->options.mig_ppm)) return;
+    uint32_t kind = (uint32_t)sim_random_range(&random, 0, 5);
+    job->terms.kind = POOL_EVENT_TERMS_DEFINED;
+    job->terms.u.terms_defined.terms_id = 31 + kind;
+    job->terms.u.terms_defined.terms.mig_profile = compute[kind];
+    if (kind == 1) job->terms.u.terms_defined.terms.device_memory_mib = 10240;
+    job->submit.u.job_submitted.terms_id = 31 + kind;
+    job->submit.u.job_submitted.devices_min = job->submit.u.job_submitted.devices_max = 1;
+}
+
 static void draw_job(struct sim *s, uint32_t index)
 {
     struct sim_random random = sim_random_fork(s->seed, 3300 + index);
@@ -252,6 +271,7 @@ static void draw_job(struct sim *s, uint32_t index)
         draw_data(s, index);
         draw_ncu(s, index);
         draw_tier(s, index);
+        draw_instance(s, index);
     }
     job->submit.u.job_submitted.job_id = index + 1;
     job->submit.u.job_submitted.spec_hash = sim_random_next(&random);
@@ -275,6 +295,10 @@ static void draw_crowd(struct sim *s)
 {
     if (s->options.crowd_count == 0 || s->job_count == 0) return;
     struct sim_job *job = &s->jobs[s->job_count - 1];
+    if (job->terms.u.terms_defined.terms.mig_profile != 0) {
+        job->terms = (struct pool_event){0};
+        job->submit.u.job_submitted.terms_id = 0;
+    }
     job->submit.u.job_submitted.capacity_mask = 0;
     job->submit.u.job_submitted.kind = JOB_KIND_ELASTIC;
     job->submit.u.job_submitted.capability_mask = 1;
@@ -286,6 +310,42 @@ static void draw_crowd(struct sim *s)
     for (uint32_t i = 0; i < s->offer_count; i++) {
         s->offers[i].device_count = 1;
         s->offers[i].stock = (uint32_t)s->options.crowd_count;
+    }
+}
+
+/* A few devices for many instances: what is left of them lies in the wrong places sooner or later. */
+static void draw_narrow(struct sim *s)
+{
+    static const uint32_t compute[] = {1, 2, 1, 3, 1, 4};
+    struct sim_random random = sim_random_fork(s->seed, 4500);
+    bool narrow = sim_random_chance(&random, s->options.mig_ppm / 4);
+    if (s->options.crowd_count > 0 || !narrow) return;
+    s->models[0].u.model_defined.mig_slices = 8;
+    s->models[0].u.model_defined.vram_mib = 81920;
+    if (s->offer_count > 2) s->offer_count = 2;
+    for (uint32_t i = 0; i < s->offer_count; i++) {
+        s->offers[i].model = 0;
+        s->offers[i].device_count = s->offers[i].stock = 1;
+        s->offers[i].capacity = i == 0 ? CAPACITY_OWNED : CAPACITY_ON_DEMAND;
+    }
+    for (uint32_t i = 0; i < s->job_count; i++) {
+        struct sim_job *job = &s->jobs[i];
+        uint32_t kind = (uint32_t)sim_random_range(&random, 0, 5);
+        job->terms = (struct pool_event){.kind = POOL_EVENT_TERMS_DEFINED};
+        job->terms.u.terms_defined.terms_id = 41 + compute[kind];
+        job->terms.u.terms_defined.terms.mig_profile = compute[kind];
+        job->submit =
+            (struct pool_event){.kind = POOL_EVENT_JOB_SUBMITTED,
+                                .u.job_submitted = {.job_id = i + 1,
+                                                    .spec_hash = i + 1,
+                                                    .capability_mask = 1,
+                                                    .devices_min = 1,
+                                                    .devices_max = 1,
+                                                    .terms_id = 41 + compute[kind],
+                                                    .job_class = (uint8_t)sim_random_range(
+                                                        &random, JOB_CLASS_P1, JOB_CLASS_P3),
+                                                    .kind = JOB_KIND_BATCH}};
+        job->work_us = sim_random_range(&random, 2, 40) * SIM_MINUTE_US;
     }
 }
 
@@ -302,4 +362,5 @@ void sim_draw_world(struct sim *s)
     s->job_count = (uint32_t)s->options.jobs_count;
     for (uint32_t i = 0; i < s->job_count; i++) draw_job(s, i);
     draw_crowd(s);
+    draw_narrow(s);
 }

@@ -52,6 +52,7 @@ static const struct knob_range ranges[] = {
     {"worker_stall_mean_us", 5 * SIM_MINUTE_US, 60 * SIM_MINUTE_US},
     {"match_round_us", SIM_MINUTE_US, 10 * SIM_MINUTE_US},
     {"overbill_ppm", 50000, 300000},
+    {"mig_ppm", 300000, 1000000},
 };
 
 int64_t *sim_options_knob(struct sim_options *options, const char *name)

@@ -12,6 +12,7 @@ static const struct sim_checker *const checkers[] = {
     &sim_check_forgotten, &sim_check_stale,  &sim_check_bounds,    &sim_check_region,
     &sim_check_threshold, &sim_check_order,  &sim_check_refusals,  &sim_check_decisions,
     &sim_check_stalls,    &sim_check_bills,  &sim_check_near,      &sim_check_ncu,
+    &sim_check_mig,
 };
 /* After the heal the news of prices and stock has to get around before nothing changes any more. */
 #define SETTLE_US (10 * SIM_MINUTE_US)
@@ -156,7 +157,9 @@ static void note_worker_command(struct sim *s, const struct pool_command *c)
                                     .node = (uint32_t)(node - shadow->nodes),
                                     .device_count = c->device_count,
                                     .device_mask = c->device_mask,
+                                    .device_milli = c->device_milli,
                                     .first_us = s->now_us};
+        (void)sim_mig_of(s, c, &w->mig);
     }
     if (w == NULL) return;
     if (c->kind == POOL_COMMAND_ENSURE_WORKER) {
@@ -190,7 +193,7 @@ static void note_decision(struct sim *s, const struct pool_decision *d)
     if (job == NULL) return;
     if (d->kind == DECISION_ADMIT) {
         job->admitted = true;
-        job->refused = false;
+        job->refused = job->ended = false; /* it was refused before, and sent again */
     }
     if (d->kind == DECISION_REFUSE) {
         job->refused = true;

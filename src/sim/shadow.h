@@ -22,10 +22,15 @@ struct shadow_node {
     bool shared; /* somebody was placed there since it was bought */
 };
 
+struct sim_mig { /* an instance: compute slices (0 = none), first slice of memory */
+    uint32_t compute, start;
+};
+
 struct shadow_worker {
     uint64_t id, job_id;
     uint32_t node, device_count; /* node: index in shadow.nodes */
-    uint32_t device_mask, reserved;
+    uint32_t device_mask, device_milli;
+    struct sim_mig mig;
     uint32_t asks, stops;
     int64_t first_us;
     bool ended, stopping;
@@ -84,6 +89,7 @@ extern const struct sim_checker sim_check_stalls;                       /* stall
 extern const struct sim_checker sim_check_decisions;                    /* check_jobs.c */
 extern const struct sim_checker sim_check_near;                         /* check_near.c */
 extern const struct sim_checker sim_check_ncu;                          /* check_ncu.c */
+extern const struct sim_checker sim_check_mig;                          /* check_mig.c */
 
 struct sim_shadow *sim_shadow_open(void); /* NULL: memory is short */
 void sim_shadow_close(struct sim_shadow *shadow);
@@ -106,6 +112,10 @@ int64_t sim_share_of(int64_t usd_micros, int64_t share_ppm);
 /* Nodes of this offer alone can be as together and apart as it asks; how many it takes then. */
 bool sim_near_suffices(const struct sim_job *job, const struct sim_offer *offer,
                        uint32_t *ret_nodes);
+/* A device of the model has a profile for it; true of a job that asks for no instance. */
+bool sim_mig_suffices(const struct sim *s, const struct sim_job *job, uint32_t model);
+/* The instance that the worker of a command works on; false: on none. */
+bool sim_mig_of(const struct sim *s, const struct pool_command *c, struct sim_mig *ret_mig);
 bool sim_is_near(const struct sim_job *job); /* it asks to be together or apart (check_near.c) */
 /* Of a job that asks for NCU; 0: it asks for devices. How many nodes of that offer reach them, else its
  * devices (check_ncu.c). */

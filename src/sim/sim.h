@@ -54,7 +54,8 @@ struct sim; /* one thread, one tree of random streams, one queue ordered by (at_
     X(impossible_ppm, "jobs that ask for too much")                                                \
     X(worker_stall_mean_us, "mean time until a worker holds its job up")                           \
     X(match_round_us, "running jobs are matched anew so often")                                    \
-    X(overbill_ppm, "offers that bill more than they quote")
+    X(overbill_ppm, "offers that bill more than they quote")                                       \
+    X(mig_ppm, "jobs that ask for an instance of a partitioned device")
 
 struct sim_options {
     struct pool_config pool; /* drawn too: limits of 2 or 3 hit every boundary */

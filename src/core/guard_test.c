@@ -393,6 +393,45 @@ static void who_waits_for_victims_takes_what_comes_free_before(void **state)
     bench_close(&b);
 }
 
+/* Of a gang of eight one node is lost, and a fresh job of its class waits too: what comes back is the gang's,
+ * whose other workers went on. */
+static void d7_what_comes_back_is_the_gangs_first(void **state)
+{
+    struct bench b;
+    struct lease_view lease;
+    (void)state;
+    open_owned(&b, 8, 1);
+    submit(&b, 1, JOB_CLASS_P2, 8, 8);
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_true(bench_lease(&b, 1, 3, &lease));
+    bench_offer(&b, (struct test_offer){.id = 1,
+                                        .region = 1,
+                                        .model = H100,
+                                        .capacity = CAPACITY_OWNED,
+                                        .devices = 1,
+                                        .stock = 0});
+    bench_node_full(&b, lease.node_key, NODE_PHASE_GONE, NODE_REASON_CRASHED, 0, -1);
+    submit_batch(&b, 2, JOB_CLASS_P2, 1);
+    assert_int_equal(bench_job_state(&b, 2), JOB_QUEUED);
+    bench_live(&b, 30 * SECOND_US);
+    uint32_t started = b.asked[POOL_COMMAND_ENSURE_WORKER];
+    bench_offer(&b, (struct test_offer){.id = 1,
+                                        .region = 1,
+                                        .model = H100,
+                                        .capacity = CAPACITY_OWNED,
+                                        .devices = 1,
+                                        .stock = 1});
+    bench_raise(&b);
+    assert_int_equal(bench_job_state(&b, 1), JOB_RUNNING);
+    assert_int_equal(workers_of(&b, 1, false), 8);
+    assert_int_equal(bench_job_state(&b, 2), JOB_QUEUED);
+    assert_true(b.asked[POOL_COMMAND_ENSURE_WORKER] > started);
+    finish_job(&b, 1);
+    bench_raise(&b);
+    assert_int_equal(bench_job_state(&b, 2), JOB_RUNNING);
+    bench_close(&b);
+}
+
 /* D14: stopped and read back at every event, it decides the same. */
 static void d14_a_restart_at_any_event_changes_nothing(void **state)
 {
@@ -427,6 +466,7 @@ int main(void)
         cmocka_unit_test(d1_d2_free_devices_come_before_victims),
         cmocka_unit_test(d5_who_waits_for_one_type_keeps_nobody_off_another),
         cmocka_unit_test(d6_gangs_run_whole_or_hold_nothing),
+        cmocka_unit_test(d7_what_comes_back_is_the_gangs_first),
         cmocka_unit_test(d8_a_gang_behind_endless_singles_starts_within_its_bound),
         cmocka_unit_test(d9_a_bundle_gives_one_worker),
         cmocka_unit_test(d10_no_scattered_kills),

@@ -25,6 +25,12 @@ struct bench {
 static _Alignas(16) uint8_t payload[WIRE_PAYLOAD_MAX];
 static _Alignas(64) uint8_t exchange_memory[1 << 20];
 
+static void say(struct bench *b, uint64_t id, const struct wire_status *status)
+{
+    assert_true(
+        member_frame(&b->member, id, WIRE_STATUS, payload, wire_put_status(payload, status), 4));
+}
+
 /* The member founds alone, then meets the leader, which is at the same position with a lower id. */
 static void set_up(struct bench *b)
 {
@@ -55,8 +61,7 @@ static void set_up(struct bench *b)
     member_founded(&b->member, 0);
     assert_true(member_peer_up(&b->member, LEADER, 1));
     struct wire_status status = {.has_state = 1};
-    assert_true(member_frame(&b->member, LEADER, WIRE_STATUS, payload,
-                             wire_put_status(payload, &status), 2));
+    say(b, LEADER, &status);
 }
 
 static void order(struct bench *b, uint64_t number, const char *owners)
@@ -73,8 +78,7 @@ static void order(struct bench *b, uint64_t number, const char *owners)
     assert_true(member_frame(&b->member, LEADER, WIRE_TURN, payload,
                              wire_put_turn(payload, &turn, NULL), 3));
     struct wire_status status = {.has_state = 1, .turn = turn.tag};
-    assert_true(member_frame(&b->member, LEADER, WIRE_STATUS, payload,
-                             wire_put_status(payload, &status), 3));
+    say(b, LEADER, &status);
 }
 
 static void take_slot(struct bench *b, uint32_t expected)
@@ -314,8 +318,7 @@ static void a_watcher_takes_the_state_before_it_goes_on(void **state)
                              .source = {GROUP_NOBODY, 0},
                              .slot_count = SLOTS};
     struct wire_status status = {.has_state = 1, .position = 3, .turn = turn.tag};
-    assert_true(member_frame(&b.member, LEADER, WIRE_STATUS, payload,
-                             wire_put_status(payload, &status), 3));
+    say(&b, LEADER, &status);
     assert_true(member_frame(&b.member, LEADER, WIRE_TURN, payload,
                              wire_put_turn(payload, &turn, NULL), 3));
     assert_int_not_equal(b.member.turn.tag.turn,
@@ -348,8 +351,7 @@ static void a_damaged_header_of_state_is_refused(void **state)
                              .source = {GROUP_NOBODY, 0}};
     struct wire_status status = {.has_state = 1, .position = 3, .turn = turn.tag};
     (void)member_park(&b.member);
-    assert_true(member_frame(&b.member, LEADER, WIRE_STATUS, payload,
-                             wire_put_status(payload, &status), 3));
+    say(&b, LEADER, &status);
     assert_true(member_frame(&b.member, LEADER, WIRE_TURN, payload,
                              wire_put_turn(payload, &turn, NULL), 3));
     assert_true(b.member.in.active);
@@ -368,12 +370,6 @@ static void a_damaged_header_of_state_is_refused(void **state)
 }
 
 enum { VOTER = 7, OTHER_VOTER = 9 };
-
-static void say(struct bench *b, uint64_t id, const struct wire_status *status)
-{
-    assert_true(
-        member_frame(&b->member, id, WIRE_STATUS, payload, wire_put_status(payload, status), 4));
-}
 
 /* The member ends a step of its own, at whose end two have come: it leads, and gives a VOTE. */
 static struct wire_tag begin_vote(struct bench *b)
@@ -395,6 +391,45 @@ static struct wire_tag begin_vote(struct bench *b)
     assert_int_equal(b->member.turn.kind, TURN_VOTE);
     assert_int_equal(b->member.turn.member_count, 3);
     return b->member.turn.tag;
+}
+
+/* The next would be taken for unsound. The turn is broken: its leader gives another. */
+static void nothing_follows_what_was_lost_with_a_connection(void **state)
+{
+    (void)state;
+    static struct bench b;
+    static struct exchange_message message;
+    set_up(&b);
+    b.layout.part_blocks_min = 1;
+    struct wire_turn turn = {.generation = 1,
+                             .attempt = 1,
+                             .kind = TURN_COMPUTE,
+                             .member_count = 2,
+                             .member = {ME, VOTER},
+                             .source = {GROUP_NOBODY, GROUP_NOBODY},
+                             .slot_count = SLOTS};
+    for (uint64_t number = 10; number < 12; number++) {
+        assert_true(member_peer_up(&b.member, VOTER, 3));
+        turn.tag = (struct wire_tag){number, LEADER};
+        assert_true(member_frame(&b.member, LEADER, WIRE_TURN, payload,
+                                 wire_put_turn(payload, &turn, NULL), 3));
+        struct wire_status status = {.has_state = 1, .turn = turn.tag};
+        say(&b, LEADER, &status);
+        say(&b, VOTER, &status);
+        for (uint32_t slot = 0; slot < SLOTS && number == 10; slot++) {
+            take_slot(&b, slot);
+            (void)finish_slot(&b);
+        }
+        (void)member_park(&b.member);
+        if (number == 10) {
+            member_peer_down(&b.member, VOTER);
+            assert_true(member_peer_up(&b.member, VOTER, 3));
+            say(&b, VOTER, &status);
+            assert_int_equal(b.member.self.broken.turn, number);
+        }
+        assert_true(member_next(&b.member, VOTER, &message) == (number == 11));
+        member_peer_down(&b.member, VOTER);
+    }
 }
 
 /* Those who are left vote anew: nobody's state counts by a vote that not all have ended. */
@@ -498,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_step_that_could_not_be_is_refused),
         cmocka_unit_test(a_watcher_takes_the_state_before_it_goes_on),
         cmocka_unit_test(a_damaged_header_of_state_is_refused),
+        cmocka_unit_test(nothing_follows_what_was_lost_with_a_connection),
         cmocka_unit_test(a_vote_that_loses_a_voter_is_given_again),
         cmocka_unit_test(a_voter_lost_after_the_end_leaves_nobody_unsure),
         cmocka_unit_test(a_damaged_board_is_refused),

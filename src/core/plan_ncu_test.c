@@ -262,6 +262,19 @@ static void a_plan_says_the_mix_and_the_best_single_model(void **state)
     bench_close(&b);
 }
 
+/* A job of so many devices brings nodes of the pool's own up, and ends. */
+static void idle_owned(struct bench *b, uint32_t devices)
+{
+    struct lease_view lease;
+    bench_submit(b, (struct test_job){
+                        .id = 9, .min = devices, .max = devices, .job_class = JOB_CLASS_P2});
+    bench_raise(b);
+    bench_cancel(b, 9);
+    while (bench_lease(b, 9, 0, &lease))
+        bench_worker(b, lease.node_key, 9, lease.worker_id, WORKER_PHASE_STOPPED, 0);
+    settle(b);
+}
+
 /* Two places and two leases; an idle owned node holds one of the places and is of no use. */
 static void idle_owned_nodes_make_room_for_two_large_ones(void **state)
 {
@@ -272,13 +285,7 @@ static void idle_owned_nodes_make_room_for_two_large_ones(void **state)
     bench_open(&b, &tight);
     for (uint32_t i = 0; i < MODELS; i++) bench_model(&b, i, catalog[i].ncu_milli, 80, 1);
     offer_at(&b, 1, T4, CAPACITY_OWNED, 1, 1, 1000);
-    bench_submit(&b, (struct test_job){.id = 9, .min = 1, .max = 1, .job_class = JOB_CLASS_P2});
-    bench_raise(&b);
-    bench_cancel(&b, 9);
-    struct lease_view lease;
-    if (bench_lease(&b, 9, 0, &lease))
-        bench_worker(&b, lease.node_key, 9, lease.worker_id, WORKER_PHASE_STOPPED, 0);
-    settle(&b);
+    idle_owned(&b, 1);
     assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 1);
     offer_at(&b, 1, H100, CAPACITY_ON_DEMAND, 1, 4, 1 * USD); /* cheap and small: five of them */
     offer_at(&b, 1, A100_80, CAPACITY_ON_DEMAND, 4, 2, 30 * USD); /* two do */
@@ -290,6 +297,47 @@ static void idle_owned_nodes_make_room_for_two_large_ones(void **state)
     settle(&b);
     assert_int_equal(nodes_of(&b, A100_80), 2);
     assert_int_equal(bench_job_state(&b, 1), JOB_STARTING);
+    bench_close(&b);
+}
+
+static void five_devices_of_one_idle_node_are_one_lease(void **state)
+{
+    (void)state;
+    struct pool_limits tight = limits;
+    struct bench b;
+    tight.nodes_max = tight.leases_max = 2;
+    bench_open(&b, &tight);
+    for (uint32_t i = 0; i < MODELS; i++) bench_model(&b, i, catalog[i].ncu_milli, 80, 1);
+    offer_at(&b, 1, A100_40, CAPACITY_OWNED, 8, 1, 1 * USD);
+    idle_owned(&b, 8);
+    submit(&b, 1, 5000, 0);
+    settle(&b);
+    assert_true(bench_job_state(&b, 1) == JOB_RUNNING);
+    assert_int_equal(bench_nodes(&b, NODE_READY, NULL), 1);
+    bench_close(&b);
+}
+
+/* Four small idle nodes and a large one, with four leases to be had: the small ones are cheaper, and with
+ * all of them there is no lease left for the large one that alone does. */
+static void idle_nodes_that_take_too_many_leases_are_passed_over(void **state)
+{
+    (void)state;
+    struct pool_limits tight = limits;
+    struct bench b;
+    tight.leases_max = 5;
+    bench_open(&b, &tight);
+    for (uint32_t i = 0; i < MODELS; i++) bench_model(&b, i, catalog[i].ncu_milli, 80, 1);
+    offer_at(&b, 1, T4, CAPACITY_OWNED, 1, 4, 1000);
+    offer_at(&b, 1, A100_80, CAPACITY_OWNED, 8, 1, 8 * USD);
+    idle_owned(&b, 12);
+    offer_at(&b, 2, A10, CAPACITY_OWNED, 1, 1, 1000);
+    bench_submit(
+        &b,
+        (struct test_job){.id = 8, .min = 1, .max = 1, .region = 2, .job_class = JOB_CLASS_P2});
+    bench_raise(&b);
+    submit(&b, 1, 12000, 0);
+    settle(&b);
+    assert_true(bench_job_state(&b, 1) == JOB_RUNNING);
     bench_close(&b);
 }
 
@@ -398,6 +446,8 @@ int main(void)
         cmocka_unit_test(idle_devices_go_first_at_the_same_price),
         cmocka_unit_test(two_regions_are_never_mixed_and_the_cheaper_one_is_taken),
         cmocka_unit_test(idle_owned_nodes_make_room_for_two_large_ones),
+        cmocka_unit_test(five_devices_of_one_idle_node_are_one_lease),
+        cmocka_unit_test(idle_nodes_that_take_too_many_leases_are_passed_over),
         cmocka_unit_test(a_plan_says_the_mix_and_the_best_single_model),
         cmocka_unit_test(it_starts_exactly_where_some_mix_does_and_at_its_price),
     };

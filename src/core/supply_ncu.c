@@ -129,8 +129,24 @@ static void collect(struct ncu_supply *n)
 struct taken {
     int64_t bought_usd_micros, quota_milli[QUOTA_KINDS];
     uint64_t class_milli;
-    uint32_t nodes, leases; /* leases: not known of idle devices, one for each at most */
+    uint32_t nodes, leases;
 };
+
+/* Idle devices share the lease of their node, as they are handed out. */
+static uint32_t leases_of(const struct ncu_supply *n, uint32_t type)
+{
+    const struct supply *s = &n->supply;
+    uint32_t left = n->mix.counts[type], leases = 0, found;
+    if (n->pieces[type] != PIECE_IDLE_DEVICE) return left;
+    for (uint32_t at = s->p->offers[n->offers[type]].idle_nodes.head; left > 0 && at != SLOT_NONE;
+         at = s->p->nodes[at].idle_link.next) {
+        uint32_t gives = idle_devices(s, at, &found);
+        if (gives == 0 || found != PIECE_IDLE_DEVICE) continue;
+        left -= smaller(gives, left);
+        leases++;
+    }
+    return leases;
+}
 
 static struct taken taken_by(const struct ncu_supply *n)
 {
@@ -145,7 +161,7 @@ static struct taken taken_by(const struct ncu_supply *n)
         taken.quota_milli[p->quota_kind[o->model]] +=
             demand_quota_milli(p, &n->supply.left, o->model) * piece_devices(n, i) * count;
         taken.nodes += n->pieces[i] == PIECE_NEW_NODE ? count : 0;
-        taken.leases += count;
+        taken.leases += leases_of(n, i);
     }
     return taken;
 }
@@ -176,16 +192,24 @@ enum attempt {
     ATTEMPT_END = ONE_KIND + QUOTA_KINDS
 };
 
+/* As many of its nodes as there are places do not reach it. */
+static bool is_small(const struct ncu_supply *n, uint32_t type)
+{
+    const struct supply *s = &n->supply;
+    const struct offer *o = &s->p->offers[n->offers[type]];
+    uint32_t room = s->leases_left;
+    if (n->pieces[type] == PIECE_NEW_NODE) room = smaller(room, s->nodes_left);
+    return (uint64_t)s->p->models[o->model].ncu_milli * o->device_count * room <
+           s->left.ncu_left_milli;
+}
+
 static bool is_left_out(const struct ncu_supply *n, uint32_t type, uint32_t attempt)
 {
     const struct supply *s = &n->supply;
     const struct offer *o = &s->p->offers[n->offers[type]];
-    uint32_t room = smaller(s->nodes_left, s->leases_left);
     if (attempt == ONLY_BOUGHT) return n->pieces[type] != PIECE_NEW_NODE || !gate_is_bought(o);
     if (attempt == LARGE_NEW && n->pieces[type] != PIECE_NEW_NODE) return true;
-    if (attempt == ONLY_LARGE || attempt == LARGE_NEW)
-        return n->pieces[type] == PIECE_NEW_NODE &&
-               (uint64_t)n->types[type].ncu_milli * room < s->left.ncu_left_milli;
+    if (attempt == ONLY_LARGE || attempt == LARGE_NEW) return is_small(n, type);
     return attempt >= ONE_KIND && s->p->quota_kind[o->model] != attempt - ONE_KIND;
 }
 

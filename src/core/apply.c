@@ -126,7 +126,9 @@ static void observe_up(pool *p, uint32_t slot, const struct pool_event *event,
     else
         n->ask_us = p->now_us + REFRESH_LEASES * p->config.agent_lease_us;
     node_retime(p, slot);
-    bill_seen(p, slot, event->u.node_observed.billed_usd_micros, out);
+    const struct bill bill = {.usd_micros = event->u.node_observed.billed_usd_micros,
+                              .up_since_us = event->u.node_observed.up_since_us};
+    bill_seen(p, slot, &bill, out);
     int64_t notice_us = event->u.node_observed.notice_us;
     if (notice_us == 0 || (n->notice_us != 0 && notice_us >= n->notice_us)) return;
     int64_t double_us = n->notice_us == 0 ? risk_taken(p, n->offer) : 0;

@@ -2,6 +2,7 @@
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/ledger.h"
+#include "core/money.h"
 #include "core/offer.h"
 
 #define MINUTE_US INT64_C(60000000)
@@ -31,13 +32,24 @@ static int64_t rate_of(const struct offer *o, int64_t usd_micros, int64_t window
     return rate < PRICE_MAX ? rate : PRICE_MAX;
 }
 
+/* Its provider may have counted before we did, when its agent was heard first. */
+static int64_t counts_since_us(const struct node *n, int64_t up_since_us)
+{
+    if (!n->billing || up_since_us == 0 || up_since_us > n->up_since_us) return n->up_since_us;
+    return up_since_us < n->ordered_us ? n->ordered_us : up_since_us;
+}
+
 /* A bill below what is owed by now is an old one, or begun units are not in it: a new one may hold
  * as much as is owed and a unit that has begun. */
-static void begin_window(pool *p, uint32_t node, int64_t billed_usd_micros)
+static void begin_window(pool *p, uint32_t node, const struct bill *bill)
 {
     struct node *n = &p->nodes[node];
     const struct offer *o = &p->offers[n->offer];
-    int64_t ours = ledger_usd_micros(p, node);
+    int64_t billed_usd_micros = bill->usd_micros;
+    int64_t before_us = n->up_since_us - counts_since_us(n, bill->up_since_us);
+    struct meter before = {0};
+    money_meter_add(&before, o->usd_micros_per_hour, before_us);
+    int64_t ours = money_add(ledger_usd_micros(p, node), before.usd_micros);
     int64_t unit = o->usd_micros_per_hour * unit_s(o) / HOUR_S + 1;
     n->bill_from_us = p->now_us;
     n->bill_from_usd_micros = billed_usd_micros >= ours ? billed_usd_micros : ours + unit;
@@ -45,12 +57,13 @@ static void begin_window(pool *p, uint32_t node, int64_t billed_usd_micros)
 
 /* The first unit is on the first bill: when the price has been the same since then, all of it can be
  * compared, instead of what comes with the next unit. */
-static bool begin_when_up(const pool *p, struct node *n)
+static bool begin_when_up(const pool *p, struct node *n, const struct bill *bill)
 {
     const struct offer *o = &p->offers[n->offer];
+    int64_t since_us = counts_since_us(n, bill->up_since_us);
     if (n->bill_from_us != 0 || !n->billing || !bills_more_than_minutes(o)) return false;
-    if (o->metered_us > n->up_since_us) return false;
-    n->bill_from_us = n->up_since_us;
+    if (o->metered_us > since_us) return false;
+    n->bill_from_us = since_us;
     n->bill_from_usd_micros = 0;
     return true;
 }
@@ -69,19 +82,19 @@ static void distrust(pool *p, const struct node *n, int64_t rate, struct pool_ou
     offer_distrust(p, n->offer, rate);
 }
 
-void bill_seen(pool *p, uint32_t node, int64_t billed_usd_micros, struct pool_output *out)
+void bill_seen(pool *p, uint32_t node, const struct bill *bill, struct pool_output *out)
 {
     struct node *n = &p->nodes[node];
-    if (billed_usd_micros < 0 || n->offer == SLOT_NONE || !act_has_room(out)) return;
+    if (bill->usd_micros < 0 || n->offer == SLOT_NONE || !act_has_room(out)) return;
     const struct offer *o = &p->offers[n->offer];
-    if (!begin_when_up(p, n) && (n->bill_from_us == 0 || o->metered_us > n->bill_from_us)) {
-        begin_window(p, node, billed_usd_micros);
+    if (!begin_when_up(p, n, bill) && (n->bill_from_us == 0 || o->metered_us > n->bill_from_us)) {
+        begin_window(p, node, bill);
         return;
     }
     int64_t window_us = p->now_us - n->bill_from_us;
     if (window_us < MINUTE_US) return;
-    int64_t rate = rate_of(o, billed_usd_micros - n->bill_from_usd_micros, window_us);
+    int64_t rate = rate_of(o, bill->usd_micros - n->bill_from_usd_micros, window_us);
     if (rate <= o->usd_micros_per_hour + o->usd_micros_per_hour / SLACK_DIVISOR) return;
-    begin_window(p, node, billed_usd_micros);
+    begin_window(p, node, bill);
     distrust(p, n, rate, out);
 }

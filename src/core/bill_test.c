@@ -94,6 +94,37 @@ static void honest_bills_are_never_blamed(void **state)
     }
 }
 
+/* The provider counts from half a minute before we do, since the agent was heard first; its first bill that
+ * we see is half a minute old and has, all the same, what we reckon with. */
+static void an_old_bill_of_a_meter_that_began_before_ours_is_no_lie(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_open(&b, NULL);
+    bench_model(&b, H100, 1000, 80, 1);
+    bench_offer(&b, lying);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    uint64_t key = bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0)->node_key;
+    bench_advance(&b, SECOND_US);
+    int64_t up_us = b.now_us;
+    bench_advance(&b, 30 * SECOND_US);
+    bench_agent(&b, key);
+    for (uint32_t i = 0; i < 10; i++) {
+        int64_t age_us = i == 0 ? 30 * SECOND_US : 0;
+        bench_live(&b, MINUTE_US - SECOND_US);
+        bench_step(&b,
+                   (struct pool_event){
+                       .kind = POOL_EVENT_NODE_OBSERVED,
+                       .u.node_observed = {.node_key = key,
+                                           .phase = NODE_PHASE_UP,
+                                           .up_since_us = up_us,
+                                           .billed_usd_micros = (b.now_us - up_us - age_us) *
+                                                                lying.price / (60 * MINUTE_US)}});
+    }
+    assert_int_equal(b.said[DECISION_DISTRUST][REASON_BILLED_ABOVE_QUOTE], 0);
+    bench_close(&b);
+}
+
 /* Begun units of an hour or ten minutes, counted from up to a minute before it was seen up: that is
  * how they bill, however late the answers. */
 static void whole_hours_are_no_lie(void **state)
@@ -197,6 +228,7 @@ int main(void)
         cmocka_unit_test(the_first_billed_minute_tells),
         cmocka_unit_test(another_quote_is_believed_again),
         cmocka_unit_test(honest_bills_are_never_blamed),
+        cmocka_unit_test(an_old_bill_of_a_meter_that_began_before_ours_is_no_lie),
         cmocka_unit_test(whole_hours_are_no_lie),
         cmocka_unit_test(a_dear_first_hour_is_found_out),
         cmocka_unit_test(more_than_a_day_is_no_unit),

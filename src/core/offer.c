@@ -313,12 +313,13 @@ static void price_told(pool *p, uint32_t slot, int64_t price)
     set_price(p, slot, price,
               o->capacity == CAPACITY_ON_DEMAND ? price : o->on_demand_usd_micros_per_hour);
     struct appeal now = appeal_of(p, o);
-    if (is_better(&now, &before) && now.stock + o->idle_nodes.count > 0) offer_improve(p, slot);
+    if (is_better(&now, &before) && (now.stock > 0 || o->idle_nodes.count > 0))
+        offer_improve(p, slot);
 }
 
 static void prefetch_offer(const pool *p, uint32_t slot)
 {
-    for (size_t at = 0; at < sizeof(struct offer); at += 64)
+    for (size_t at = 0; at < OFFER_FRONT_BYTES; at += LINE_BYTES)
         __builtin_prefetch((const uint8_t *)&p->offers[slot] + at);
 }
 

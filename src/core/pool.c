@@ -64,6 +64,13 @@ static void *carve(struct carve *c, size_t count, size_t bytes)
     return part;
 }
 
+/* Each begins a line of the cache, wherever the memory does. */
+static void *carve_lines(struct carve *c, size_t count, size_t bytes)
+{
+    uint8_t *part = carve(c, 1, LINE_BYTES + count * bytes);
+    return part == NULL ? NULL : part + (LINE_BYTES - (uintptr_t)part % LINE_BYTES);
+}
+
 static void carve_heap(struct carve *c, struct heap *heap, uint32_t id_end)
 {
     heap->id_end = id_end;
@@ -89,7 +96,7 @@ static size_t carve_pool(struct carve *c, pool *p, const struct pool_limits *lim
     p->regions = carve(c, regions, sizeof p->regions[0]);
     p->markets = carve(c, (size_t)regions * limits->models_max, sizeof p->markets[0]);
     p->prices = carve(c, (size_t)limits->offers_max * PRICES_PER_OFFER, sizeof p->prices[0]);
-    p->offers = carve(c, limits->offers_max, sizeof p->offers[0]);
+    p->offers = carve_lines(c, limits->offers_max, sizeof p->offers[0]);
     p->nodes = carve(c, nodes, sizeof p->nodes[0]);
     p->leases = carve(c, limits->leases_max, sizeof p->leases[0]);
     p->promises = carve(c, limits->leases_max, sizeof p->promises[0]);

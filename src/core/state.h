@@ -99,39 +99,46 @@ struct market {
         match_assigned; /* devices of jobs assigned here that have none yet; follows from them */
 };
 
+/* In the order of use: a price that is told reads and writes the first two lines of the cache alone
+ * (OFFER_FRONT_BYTES), for a million of them are told at once. */
 struct offer {
     uint64_t offer_id;
     int64_t usd_micros_per_hour, on_demand_usd_micros_per_hour;
     int64_t unit_usd_micros; /* per NCU-hour, with the risk: the order of the market */
+    /* Of usd_micros_per_hour: as told, and as it is billed when that is more (bill.h; 0 = it is not). */
+    int64_t quoted_usd_micros_per_hour, billed_usd_micros_per_hour;
+    struct meter meter; /* what a node held since the first sight would have cost, at metered_us */
     int64_t metered_us, refused_until_us;
+    uint32_t region_index, model, capacity, device_count;
+    uint32_t share_ppm;   /* price as a share of on-demand, rounded up */
+    uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
+    uint32_t risk_ppm;    /* surcharge on its price */
+    uint32_t rank_ppm;    /* of its price it counts so much, not its risk (ranking.h); 0 = not so */
+    uint32_t stock_count; /* nodes that could be had when last told, */
+    uint32_t taken_count; /* and those ordered since, or before and not answered yet */
+    uint32_t idle_listed;
+    uint32_t place; /* among its market's prices: the end of the front */
+    struct list nodes, idle_nodes;
+    struct list shared_nodes; /* with room on devices opened for shares */
     /* Risk (risk.h): when it last took a node, when that is weighed again (0 = not), and how long a
      * node takes from its order to its agent (0 = not known). */
     int64_t taken_us, weigh_us, changeover_us;
     int64_t slowest_us; /* of late: of the slow starts the older count less; 0 = not known */
-    /* Of usd_micros_per_hour: as told, and as it is billed when that is more (bill.h; 0 = it is not). */
-    int64_t quoted_usd_micros_per_hour, billed_usd_micros_per_hour;
-    struct meter meter; /* what a node held since the first sight would have cost, at metered_us */
-    uint32_t provider, region_index, zone, model, capacity, device_count, hazard_ppm;
-    uint32_t stock_count; /* nodes that could be had when last told, */
-    uint32_t taken_count; /* and those ordered since, or before and not answered yet */
-    uint32_t reach_count; /* most nodes ever within reach at once: stock and held */
-    uint32_t share_ppm;   /* price as a share of on-demand, rounded up */
-    uint32_t hot_ppm;     /* drained at this threshold: not bought until clearly below; 0 = no */
-    uint32_t idle_listed;
+    uint32_t provider, zone, hazard_ppm;
+    uint32_t reach_count;  /* most nodes ever within reach at once: stock and held */
     uint8_t refused_count; /* waves of refusals since a node of it last came up */
     uint8_t rank_beside;   /* rank_ppm counts beside the surcharge */
     uint16_t reserved_half;
-    uint32_t risk_ppm;      /* surcharge on its price */
     uint32_t host_cpu_milli, host_memory_mib; /* of a node; 0 = not known */
     uint32_t rack;                            /* of all its nodes; 0 = not known */
-    uint32_t rank_ppm; /* of its price it counts so much, not its risk (ranking.h); 0 = not so */
     uint32_t billing_s; /* its bills are of so many seconds, begun ones whole */
-    struct list nodes, idle_nodes;
-    struct list shared_nodes; /* with room on devices opened for shares */
     struct link idle_link;
-    uint32_t place,
-        pack_type; /* among its market's prices; of packing (plan_pack.h), SLOT_NONE = not packed */
+    uint32_t pack_type; /* of packing (plan_pack.h), SLOT_NONE = not packed */
+    uint64_t reserved;  /* each begins a line */
 };
+enum { LINE_BYTES = 64, OFFER_FRONT_BYTES = 2 * LINE_BYTES };
+static_assert(offsetof(struct offer, nodes) == OFFER_FRONT_BYTES, "the front of an offer has grown");
+static_assert(sizeof(struct offer) % LINE_BYTES == 0, "an offer does not begin a line");
 
 struct node {
     uint64_t node_key;   /* 0 = never used */

@@ -8,7 +8,7 @@
 static_assert(sizeof(struct model) == 24, "walk the new field of model");
 static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule");
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
-static_assert(sizeof(struct offer) == 248, "walk the new field of offer");
+static_assert(sizeof(struct offer) == 256, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
 static_assert(sizeof(struct node) == 288, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");

@@ -134,11 +134,13 @@ static bool starts_without(const pool *p, const struct preemption *plan, uint32_
     return found;
 }
 
-/* Whoever does not burst recalls the baseline although more could be bought. */
+/* Whoever does not burst recalls the baseline although more could be bought; behind a gate it recalls that,
+ * too, but besides buys what it may. */
 static uint32_t kinds_of(const pool *p, const struct demand *demand)
 {
     bool bursts = class_bursts(p, p->jobs[demand->job].job_class);
-    return bursts || demand->capacity_mask == 0 ? KINDS_ALL : demand->capacity_mask;
+    uint32_t kinds = demand->gated ? demand->supply_mask : demand->capacity_mask;
+    return bursts || kinds == 0 ? KINDS_ALL : kinds;
 }
 
 static void check_victims(const pool *p, const struct preemption *plan, const struct demand *demand,
@@ -147,7 +149,8 @@ static void check_victims(const pool *p, const struct preemption *plan, const st
     uint32_t job = demand->job, kinds = kinds_of(p, demand);
     uint64_t id = p->jobs[job].job_id;
     if (plan->victim_count == 0) return; /* they come free by themselves */
-    if (lease_room(p) == 0) return; /* a limit, of which those who leave give back by themselves */
+    if (lease_room(p) < p->jobs[job].devices_min)
+        return; /* a limit, of which those who leave give back by themselves */
     uint32_t region = job_is_bound(&p->jobs[job]) || stays ? home : plan->region_index;
     if (!starts_without(p, plan, SLOT_NONE, job, region, stays, kinds))
         fail_with(p, "victims go in vain", id, plan->victim_count);

@@ -196,9 +196,9 @@ static void best_at(const pool *p, const struct demand *demand, uint32_t region_
     if (ret_mix->device_count >= devices_min) return;
     if (mix_least(p, demand, region_index, devices_min, ret_mix) || !ret_mix->limited) return;
     if (demand->lifted & OBSTACLE_LIMIT) return;
-    /* Cheap small nodes used up the room: only those so large that the room suffices. */
+    /* Small nodes used up the room, or the workers of its account: only those so large that it suffices. */
     struct demand large = *demand;
-    uint32_t room = lease_room(p);
+    uint32_t room = smaller(lease_room(p), demand->workers_left);
     if (p->node_count < p->config.limits.nodes_max)
         room = smaller(room, p->config.limits.nodes_max - p->node_count);
     if (room == 0) return;

@@ -1,5 +1,6 @@
 #include "codec/csv.h"
 #include "codec/utc.h"
+#include "codec/utf8_mark.h"
 #include "codec/yaml.h"
 #include <string.h>
 
@@ -7,6 +8,7 @@ enum { NUMBER_BYTES = 64, DECIMALS = 6 };
 
 void csv_begin(struct csv *csv, const char *text, size_t bytes)
 {
+    utf8_skip_mark(&text, &bytes);
     *csv = (struct csv){.at = text, .end = text + bytes, .next_line = 1};
 }
 

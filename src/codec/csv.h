@@ -3,6 +3,7 @@
  * Role       Pure. The one reader of CSV: price feeds, traces of scenarios, recorded markets.
  * Cells      A cell points into the text; blanks around it, and quotes, are taken away. Between quotes
  *            commas and line ends are text, and a doubled quote is one; elsewhere a quote is text.
+ * Begin      A byte order mark before the text is passed over.
  * Lines      End in \n or \r\n. Lines with nothing in them are passed over, and counted.
  * Limits     CSV_FIELDS_MAX: cells beyond are counted, and not kept.
  */

@@ -41,11 +41,11 @@ static void say_change(const struct view_names *names, const struct wish *wish,
         return;
     case WISH_BUDGET:
         (void)snprintf(text, WISH_TEXT_BYTES, "with a budget of %s/h",
-                       money_format(wish->value, money));
+                       money_format_up(wish->value, money));
         return;
     case WISH_GATE:
         (void)snprintf(text, WISH_TEXT_BYTES, "with %s/h left within its cost gates",
-                       money_format(wish->value, money));
+                       money_format_up(wish->value, money));
         return;
     case WISH_FEWER_NCU:
         (void)snprintf(text, WISH_TEXT_BYTES, "with %" PRId64 ".%" PRId64 " NCU",

@@ -176,6 +176,13 @@ const char *money_format(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES])
     return ret_text;
 }
 
+const char *money_format_up(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES])
+{
+    int64_t rest = usd_micros % 10000;
+    if (rest > 0 && usd_micros <= INT64_MAX - 10000) usd_micros += 10000 - rest;
+    return money_format(usd_micros, ret_text);
+}
+
 static const char *level_name(int64_t level, char ret_text[NAMES_NUMBER_BYTES])
 {
     static const char *const names[] = {"pool", "tenant", "project",        "team",
@@ -197,6 +204,7 @@ static const char *number_format(char kind, int64_t value, char ret_text[NAMES_N
 {
     switch (kind) {
     case '$': return money_format(value, ret_text);
+    case '>': return money_format_up(value, ret_text);
     case '@': return span_format(value, ret_text);
     case '~': return milli_format(value, ret_text);
     case '^': return level_name(value, ret_text);
@@ -216,7 +224,7 @@ static const char done_without_steps[] = "its command has ended well";
 /* A number of a sentence starts here: a sign that says what it is, and which of the three. */
 static bool is_number(const char *at)
 {
-    return at[0] != '\0' && strchr("$#@%~&^=", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
+    return at[0] != '\0' && strchr("$>#@%~&^=", at[0]) != NULL && at[1] >= 'a' && at[1] <= 'c' &&
            !isalnum((unsigned char)at[2]);
 }
 

@@ -56,6 +56,8 @@ const char *reason_format(uint32_t reason, int64_t a, int64_t b, int64_t c, char
 /* "$18.00", "$0.0042", "-$1.50": cents, or two significant digits below a cent. Returns ret_text.
  */
 const char *money_format(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES]);
+/* Up to a cent: what one is told to give has to suffice. */
+const char *money_format_up(int64_t usd_micros, char ret_text[NAMES_NUMBER_BYTES]);
 /* "2.5", "0.4", "12": thousandths without trailing zeros. Returns ret_text. */
 const char *milli_format(int64_t milli, char ret_text[NAMES_NUMBER_BYTES]);
 /* "15", "0.5", "2.25": seconds of microseconds, at most 3 decimals. Returns ret_text. */

@@ -156,6 +156,13 @@ static void sentences_take_their_numbers(void **state)
                         "the provider takes the node in 2 s");
     assert_string_equal(reason_format(REASON_NOTICE, 2000000, 30000000, 0, text, sizeof text),
                         "the provider takes the node in 2 s; its offer counts double for 30 s");
+    assert_string_equal(
+        reason_format(REASON_NCU_BUDGET, 2924001, 2920000, 3500, text, sizeof text),
+        "the cheapest mix of 3.5 NCU costs $2.93/h, the budget is $2.92/h; raise it to $2.93/h");
+    assert_string_equal(money_format_up(2920000, text), "$2.92");
+    assert_string_equal(money_format_up(1, text), "$0.01");
+    assert_string_equal(money_format_up(0, text), "$0.00");
+    (void)money_format_up(INT64_MAX, text);
     assert_string_equal(reason_format(DECISION_REASON_END, 1, 2, 3, text, sizeof text),
                         "unknown reason");
 }
@@ -168,7 +175,7 @@ static void no_sentence_is_cut_or_keeps_a_placeholder(void **state)
         (void)reason_format(reason, INT64_MIN, INT64_MIN, INT64_MIN, text, sizeof text);
         assert_true(strlen(text) < sizeof text - 1);
         for (const char *at = text; *at != '\0'; at++)
-            assert_false(strchr("#@~", *at) != NULL && at[1] >= 'a' && at[1] <= 'c');
+            assert_false(strchr(">#@~", *at) != NULL && at[1] >= 'a' && at[1] <= 'c');
         (void)reason_format(reason, 1, 2, 3, small, sizeof small);
         assert_true(strlen(small) < sizeof small);
         (void)reason_format(reason, 1, 2, 3, small, 0); /* writes nothing */

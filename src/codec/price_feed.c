@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "codec/price_feed_rows.h"
 #include "codec/utc.h"
+#include "codec/utf8_mark.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -173,10 +174,7 @@ bool price_feed_read(const char *text, size_t bytes, struct price_feed *ret_feed
 {
     size_t blank = 0;
     *ret_feed = (struct price_feed){.format = FEED_CSV};
-    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
-        text += 3;
-        bytes -= 3;
-    }
+    utf8_skip_mark(&text, &bytes);
     while (blank < bytes && isspace((unsigned char)text[blank])) blank++;
     bool is_json = blank < bytes && (text[blank] == '{' || text[blank] == '[');
     bool ok = is_json ? feed_read_json(text, bytes, ret_feed, ret_error)

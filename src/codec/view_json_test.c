@@ -348,7 +348,7 @@ static void wishes_are_sentences(void **state)
                                                         .has_extra = 1,
                                                         .extra_usd_micros_per_hour = -1900000},
                                                        {.kind = WISH_BUDGET,
-                                                        .value = 9000000,
+                                                        .value = 8991000,
                                                         .region = 2,
                                                         .device_count = 2,
                                                         .usd_micros_per_hour = 9000000},
@@ -365,7 +365,7 @@ static void wishes_are_sentences(void **state)
         "\"usd_micros_per_hour\":4500000,\"extra_usd_micros_per_hour\":-1900000},"
         "{\"kind\":\"budget\",\"text\":\"with a budget of $9.00/h: 2 devices in region-2 for "
         "$9.00/h\",\"words\":\"with a budget of "
-        "$9.00/h\",\"value\":9000000,\"region\":\"region-2\",\"devices\":2,\"victims\":0,"
+        "$9.00/h\",\"value\":8991000,\"region\":\"region-2\",\"devices\":2,\"victims\":0,"
         "\"usd_micros_per_hour\":9000000},"
         "{\"kind\":\"class\",\"text\":\"at class P0: in region-3, where 2 workers of lower "
         "classes would go\",\"words\":\"at P0\",\"value\":0,\"region\":\"region-3\",\"devices\":2,"

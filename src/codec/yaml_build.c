@@ -1,5 +1,6 @@
 /* Text -> tree: libyaml's events, minus everything a configuration file has no use for. */
 #include "base/mem.h"
+#include "codec/utf8_mark.h"
 #include "codec/yaml_tree.h"
 #include <string.h>
 
@@ -295,6 +296,7 @@ yaml_tree *yaml_open(const char *file, const char *text, size_t bytes, struct er
                         bytes, YAML_BYTES_MAX);
         return NULL;
     }
+    utf8_skip_mark(&text, &bytes);
     struct builder b = {.text = text, .bytes = bytes, .error = ret_error};
     b.tree = mem_zalloc(1, sizeof *b.tree);
     if (b.tree != NULL) {

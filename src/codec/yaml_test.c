@@ -38,7 +38,8 @@ static void expect_finish(yaml_tree *tree, const char *sentence)
 static void values_are_read(void **state)
 {
     (void)state;
-    yaml_tree *tree = open_good("name: a b\n"
+    yaml_tree *tree = open_good("\xef\xbb\xbf" /* a byte order mark */
+                                "name: a b\n"
                                 "count: 12\n"
                                 "share: 0.7\n"
                                 "wait: 1.5s\n"

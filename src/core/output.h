@@ -52,7 +52,7 @@ enum decision_kind {
 };
 
 /* Why, with up to three numbers a, b, c whose meaning the sentence gives. The codec prints them:
- * $a = money per hour, #a = count (of 1, the next word of devices and the like is as of one), @a s = a span from µs with
+ * $a = money per hour, >a = the same, rounded up to a cent (a budget of it suffices), #a = count (of 1, the next word of devices and the like is as of one), @a s = a span from µs with
  * a unit that suits it, %a = ppm as percent, ~a =
  * NCU from milli, ^a = a level of accounts, =a = a level of topology, &a = a key in its short form; [what stands in brackets] is
  * said when its number is not 0. Values are frozen once journaled: add at the end. */
@@ -66,7 +66,7 @@ enum decision_kind {
     X(GANG_TOO_LARGE,                                                                              \
       "needs #a devices at once, no region can ever reach more than #b; ask for #b or fewer")      \
     X(BUDGET_TOO_SMALL,                                                                            \
-      "the cheapest way to run #c devices costs $a/h, the budget is $b/h; raise it to $a/h")       \
+      "the cheapest way to run #c devices costs >a/h, the budget is $b/h; raise it to >a/h")       \
     X(LIMIT_JOBS, "the queue holds its limit of #a jobs; wait for one to end or raise jobs_max")   \
     X(BAD_REQUEST, "the request contradicts itself (devices min #a, max #b)")                      \
     X(WAIT_CAPACITY, "waits: #a of #b devices are up, the offers that fit are out of stock")       \
@@ -124,7 +124,7 @@ enum decision_kind {
     X(LIMIT_TERMS, "its terms are not known: the pool holds its limit of #a different ones of "    \
                    "live jobs; use those of another job or wait for one to end")                   \
     X(NCU_TOO_MANY, "~a NCU are asked for, no region has more than ~b; ask for fewer")             \
-    X(NCU_BUDGET, "the cheapest mix of ~c NCU costs $a/h, the budget is $b/h; raise it to $a/h")   \
+    X(NCU_BUDGET, "the cheapest mix of ~c NCU costs >a/h, the budget is $b/h; raise it to >a/h")   \
     X(ACCOUNT_JOBS,                                                                                \
       "its ^c has #a jobs, the limit is #b; submit again when one of them has ended")              \
     X(ACCOUNT_SUBMISSIONS, "its ^c has used up its #a submissions a minute; works again in @b s")  \
@@ -239,7 +239,7 @@ enum decision_kind {
     X(NCU_FITS, "fits: needs ~a NCU, the pool can reach ~b")                                       \
     X(NCU_MIX, "the cheapest mix of ~c NCU to be had: #b devices for $a/h")                        \
     X(NCU_PART, "part of the cheapest mix: $a/h for ~c NCU[ within $b/h left]")                    \
-    X(WAIT_NCU, "waits: needs ~a NCU, and no region it may use has more than ~b to be had")        \
+    X(WAIT_NCU, "waits: needs ~a NCU in one region, where at most ~b are to be had now")        \
     X(TIER_BACK,                                                                                   \
       "its own pools have devices for it again, ~b NCU for its ~c in the next tier: leaves "       \
       "it at the checkpoint of @a s ago")                                                          \

@@ -140,8 +140,10 @@ void scene_tell_tally(struct scene_reader *r, const char *path, const struct ser
     add_count(in, sizeof in, t->unsorted, "out of order, sorted");
     add_count(in, sizeof in, t->shares, "asking for a share of a device, given a whole one");
     if (s->told_count == SCENE_TOLD_MAX) return;
-    (void)snprintf(s->told[s->told_count++], SCENE_TOLD_BYTES, "%s: %s: %u rows, %u %s%s%s%s%s%s%s%s",
-                   path, q->file, t->rows, t->kept, things, in[0] == '\0' ? "" : " (", in,
+    (void)snprintf(s->told[s->told_count++], SCENE_TOLD_BYTES,
+                   "%s: %s: %u row%s, %u %.*s%s%s%s%s%s%s%s", path, q->file, t->rows,
+                   t->rows == 1 ? "" : "s", t->kept,
+                   (int)strlen(things) - (t->kept == 1), things, in[0] == '\0' ? "" : " (", in,
                    in[0] == '\0' ? "" : ")", out[0] == '\0' ? "" : "; left out: ", out,
                    t->first[0] == '\0' ? "" : "; the first: ", t->first);
 }

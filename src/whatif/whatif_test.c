@@ -474,7 +474,8 @@ static void a_scenario_takes_jobs_and_nodes_from_lists(void **state)
     static const char text[] =
         "name: t\noffers:\n  - {name: lab, kind: owned, place: a/b/c, price: 1, nodes: {csv: n.csv, as: "
         "{G2: A100-40GB}}}\n"
-        "jobs:\n  - {name: j, work: 1, restart: 0s, trace: {csv: j.csv}}\n";
+        "jobs:\n  - {name: j, work: 1, restart: 0s, trace: {csv: j.csv}}\n"
+        "  - {name: one, work: 1, restart: 0s, trace: {csv: one.csv}}\n";
     struct error error = {""};
     struct scene *scene = scene_new();
     struct scene_case c;
@@ -482,6 +483,7 @@ static void a_scenario_takes_jobs_and_nodes_from_lists(void **state)
     assert_non_null(mkdtemp(folder));
     write_text(folder, "n.csv", "gpu,model\n4,G2\n4,G2\n2,G3\n");
     write_text(folder, "j.csv", "submit_s,num_gpus,duration_s\n60,4,3600\n0,8,7200\n5,0,1\n");
+    write_text(folder, "one.csv", "submit_s,num_gpus,duration_s\n120,4,3600\n");
     if (!scene_read(scene, "t.yaml", folder, text, strlen(text), NULL, 0, &error))
         fail_msg("%s", error.text);
     assert_string_equal(scene->offers[0].name, "lab-A100-40GB-x4");
@@ -491,15 +493,17 @@ static void a_scenario_takes_jobs_and_nodes_from_lists(void **state)
                         "offers.lab: n.csv: 3 rows, 2 nodes; left out: 1 of a model that is not known");
     assert_string_equal(scene->told[1], "jobs.j: j.csv: 3 rows, 2 jobs (1 out of order, sorted); left "
                                         "out: 1 without devices");
+    assert_string_equal(scene->told[2], "jobs.one: one.csv: 1 row, 1 job");
     assert_true(scene_case_of_policy(scene, "shoal", &c));
     assert_true(world_run(scene, &c, 1, NULL, &o));
     assert_near(o.values[0][MEASURE_UNFINISHED], 0, 0);
     assert_near(o.values[0][MEASURE_TIME], 3, 0.02); /* all eight for two hours, then four for one */
     scene_close(scene);
-    (void)snprintf(path, sizeof path, "%s/n.csv", folder);
-    (void)unlink(path);
-    (void)snprintf(path, sizeof path, "%s/j.csv", folder);
-    (void)unlink(path);
+    static const char *const files[] = {"n.csv", "j.csv", "one.csv"};
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        (void)unlink(path);
+    }
     (void)rmdir(folder);
     refuse("name: t\noffers:\n  - {name: l, kind: owned, place: a/b/c, price: 1, nodes: {csv: "
            "$SHOAL_NO_SUCH_VARIABLE/n.csv}}\njobs:\n  - {name: j, work: 1}\n",

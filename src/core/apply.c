@@ -2,6 +2,7 @@
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/bill.h"
+#include "core/buying.h"
 #include "core/class.h"
 #include "core/data.h"
 #include "core/deadline.h"

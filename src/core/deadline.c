@@ -1,284 +1,17 @@
 #include "core/deadline.h"
 #include "core/act.h"
 #include "core/assert.h"
-#include "core/class.h"
-#include "core/gate.h"
+#include "core/buying.h"
+#include "core/deadline_view.h"
 #include "core/lease.h"
 #include "core/offer.h"
-#include "core/part.h"
-#include "core/prices.h"
-#include "core/rate.h"
-#include "core/risk.h"
 #include "core/spot_watch.h"
 
 enum {
-    PACE_STEPS_MIN = 10,
     HOLD_TO_REST = 4, /* changeovers that guaranteed capacity is kept, for nothing, */
     HOLD_TO_MOVE = 2, /* and for spot */
     PRICE_STEPS = 40, /* of a table: spot prices in fortieths of the on-demand price */
 };
-#define PACE_US_MIN INT64_C(120000000)
-
-static const struct job_terms *terms_of_job(const pool *p, const struct job *j)
-{
-    return &p->terms[p->shapes[j->shape].terms].job;
-}
-
-int64_t deadline_of(const struct job_terms *terms, int64_t submitted_us)
-{
-    if (terms->deadline_us == 0 || terms->deadline_us > TERMS_US_MAX) return terms->deadline_us;
-    return submitted_us + terms->deadline_us;
-}
-
-/* ---- the rule of its pool or class ---- */
-
-void buying_define(pool *p, const struct pool_event *event, struct pool_output *out)
-{
-    uint32_t index = event->u.buying_defined.index;
-    if (event->u.buying_defined.scope == BUYING_OF_POOL && index >= p->config.limits.pools_max) {
-        MARK(out, CATALOG_LIMIT);
-        return;
-    }
-    struct buying *rule = event->u.buying_defined.scope == BUYING_OF_POOL ? &p->pool_buying[index]
-                                                                          : &p->class_buying[index];
-    *rule = (struct buying){.policy = event->u.buying_defined.policy,
-                            .price_threshold_ppm = event->u.buying_defined.price_threshold_ppm,
-                            .device_usd_micros_max = event->u.buying_defined.device_usd_micros_max};
-    plan_catalog_changed(p);
-}
-
-static int64_t lower(int64_t a, int64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
-int64_t buying_device_max(const pool *p, const struct shape *s)
-{
-    int64_t most = p->class_buying[s->job_class].device_usd_micros_max;
-    for (uint64_t rest = s->pool_mask; rest != 0; rest &= rest - 1) {
-        uint32_t index = (uint32_t)__builtin_ctzll(rest);
-        if (index < p->config.limits.pools_max)
-            most = lower(most, p->pool_buying[index].device_usd_micros_max);
-    }
-    return most == 0 ? INT64_MAX : most;
-}
-
-static uint32_t policy_of(const pool *p, const struct shape *s)
-{
-    for (uint64_t rest = s->pool_mask; rest != 0; rest &= rest - 1) {
-        uint32_t index = (uint32_t)__builtin_ctzll(rest);
-        if (index < p->config.limits.pools_max && p->pool_buying[index].policy != 0)
-            return p->pool_buying[index].policy;
-    }
-    uint32_t policy = p->class_buying[s->job_class].policy;
-    return policy != 0 ? policy : BUYING_TABLE;
-}
-
-/* ---- its clock ---- */
-
-/* The newest step of what runs; with nothing running, that of its newest checkpoint. */
-static uint64_t step_of(const pool *p, const struct job *j)
-{
-    uint64_t step = j->ckpt_step;
-    for (uint32_t l = j->leases.head; l != SLOT_NONE; l = p->leases[l].job_link.next)
-        if (p->leases[l].state == LEASE_ACTIVE && p->leases[l].step > step)
-            step = p->leases[l].step;
-    return step;
-}
-
-/* part <= whole: with 32 bits each, the product of the remainder fits 64 bits without a sign. */
-static int64_t share_of(int64_t us, uint32_t part, uint32_t whole)
-{
-    ASSERT(us >= 0);
-    ASSERT(part <= whole);
-    uint64_t remainder = (uint64_t)us % whole;
-    return us / whole * part + (int64_t)(remainder * part / whole);
-}
-
-/* saved: as if all its nodes were lost now. */
-static int64_t work_left_us(const pool *p, const struct job *j, bool saved)
-{
-    const struct job_terms *terms = terms_of_job(p, j);
-    int64_t attained_us = rate_attained_us(p, j), left_us;
-    if (terms->steps_total != 0) {
-        uint64_t step = saved ? j->ckpt_step : step_of(p, j);
-        uint64_t left = step < terms->steps_total ? terms->steps_total - step : 0;
-        if (j->pace_us == 0) return share_of(terms->run_us, (uint32_t)left, terms->steps_total);
-        return j->pace_us < TERMS_US_MAX / (int64_t)(left + 1) ? j->pace_us * (int64_t)left
-                                                               : TERMS_US_MAX;
-    }
-    left_us = terms->run_us - (saved ? j->saved_us : attained_us - j->wasted_us);
-    return left_us > 0 ? left_us : 0;
-}
-
-void deadline_stepped(pool *p, uint32_t job)
-{
-    struct job *j = &p->jobs[job];
-    if (j->deadline_us == 0 || !job_is_live(j) || terms_of_job(p, j)->steps_total == 0) return;
-    uint64_t step = step_of(p, j);
-    int64_t attained_us = rate_attained_us(p, j), took_us = attained_us - j->pace_from_us;
-    bool measures = j->pace_step != 0 && step >= j->pace_step;
-    if (measures && (took_us < PACE_US_MIN || step < j->pace_step + PACE_STEPS_MIN)) return;
-    if (measures) {
-        int64_t pace_us = took_us / (int64_t)(step - j->pace_step) + 1;
-        j->pace_us = j->pace_us == 0 ? pace_us : j->pace_us + (pace_us - j->pace_us) / 4;
-    }
-    j->pace_from_us = attained_us;
-    j->pace_step = step;
-}
-
-int64_t deadline_work_left_us(const pool *p, uint32_t job)
-{
-    return work_left_us(p, &p->jobs[job], /* saved */ false);
-}
-
-void deadline_saved(pool *p, uint32_t job)
-{
-    struct job *j = &p->jobs[job];
-    if (j->deadline_us == 0 || !job_is_live(j)) return;
-    if (j->saved_from_us != 0) j->save_gap_us = p->now_us - j->saved_from_us;
-    j->saved_from_us = p->now_us;
-    j->wasted_us -= j->unsaved_us; /* workers that were told to go have saved it */
-    j->unsaved_us = 0;
-    j->saved_us = rate_attained_us(p, j) - j->wasted_us;
-}
-
-void deadline_lost(pool *p, uint32_t job)
-{
-    struct job *j = &p->jobs[job];
-    if (j->deadline_us == 0) return;
-    int64_t wasted_us = rate_attained_us(p, j) - j->saved_us;
-    j->unsaved_us = wasted_us - j->wasted_us;
-    j->wasted_us = wasted_us;
-    j->saved_from_us = 0;
-    j->pace_step = 0;
-}
-
-void deadline_begun(pool *p, uint32_t job)
-{
-    p->jobs[job].unsaved_us = 0;
-}
-
-/* Work that a loss costs; beyond an hour, is_unsafe() sees to it. */
-static int64_t save_gap_us(const pool *p, const struct job *j)
-{
-    int64_t gap_us = terms_of_job(p, j)->ckpt_interval_us;
-    if (j->save_gap_us > gap_us) gap_us = j->save_gap_us;
-    return gap_us < HOUR_US ? gap_us : HOUR_US;
-}
-
-static uint32_t ticks_up(int64_t us)
-{
-    int64_t ticks = (us + SPOT_TICK_US - 1) / SPOT_TICK_US;
-    return ticks < INT32_MAX ? (uint32_t)ticks : INT32_MAX;
-}
-
-/* ---- what there is for it ---- */
-
-struct sight {
-    const struct shape *s;
-    const struct job_terms *terms;
-    uint32_t guaranteed, has_stock; /* the cheapest offer, of those with stock if there are any */
-    uint32_t zones;                 /* watched spot offers that it may use at all, */
-    uint32_t zones_up;              /* and now */
-    bool any_spot;                  /* on sale now, watched or not */
-    int64_t device_max, slowest_us;
-    int64_t least_spot; /* per device-hour, of those that are up */
-};
-
-static int64_t per_device(const struct offer *o)
-{
-    return o->usd_micros_per_hour / o->device_count;
-}
-
-static void see_spot(const pool *p, uint32_t offer, uint32_t nodes, struct sight *sight)
-{
-    const struct offer *o = &p->offers[offer];
-    uint32_t zone = spot_watch_zone(p, offer);
-    if (zone != SLOT_NONE) sight->zones |= UINT32_C(1) << zone;
-    bool up = offer_stock(p, o) >= nodes && !offer_is_above(o, sight->s->threshold_ppm) &&
-              o->share_ppm <= THRESHOLD_PPM_NONE;
-    if (zone != SLOT_NONE && (p->watch->taken >> zone & 1) != 0) up = false;
-    if (!up) return;
-    sight->any_spot = true;
-    if (zone != SLOT_NONE) sight->zones_up |= UINT32_C(1) << zone;
-    if (sight->least_spot < 0 || per_device(o) < sight->least_spot)
-        sight->least_spot = per_device(o);
-}
-
-/* Never so many at once, whatever there is in stock: more than the pool may have, or than the job pays
- * for. */
-static bool is_too_much(const pool *p, const struct sight *sight, const struct offer *o,
-                        uint32_t nodes)
-{
-    const struct pool_limits *limits = &p->config.limits;
-    int64_t budget = sight->s->budget_usd_micros_per_hour;
-    if (nodes > limits->nodes_max || nodes > limits->leases_max) return true;
-    if (budget == 0 || part_is_special(sight->terms)) return false; /* a part costs less */
-    return o->usd_micros_per_hour > budget / nodes;
-}
-
-static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
-{
-    const struct offer *o = &p->offers[offer];
-    if (sight->s->capacity_mask != 0 && (sight->s->capacity_mask >> o->capacity & 1) == 0) return;
-    if (gate_is_bought(o) && per_device(o) > sight->device_max) return;
-    uint32_t gives =
-        part_is_special(sight->terms) ? part_offer_gives(p, o, sight->terms) : o->device_count;
-    uint32_t wanted = sight->s->devices_min;
-    if (gives == 0 || (sight->s->kind == JOB_KIND_BATCH && gives < wanted)) return;
-    uint32_t nodes = (wanted + gives - 1) / gives;
-    if (is_too_much(p, sight, o, nodes)) return;
-    if (o->slowest_us > sight->slowest_us) sight->slowest_us = o->slowest_us;
-    if (o->capacity == CAPACITY_SPOT) {
-        see_spot(p, offer, nodes, sight);
-        return;
-    }
-    uint32_t has_stock = offer_stock(p, o) + o->idle_nodes.count >= nodes;
-    if (has_stock < sight->has_stock || o->reach_count < nodes) return;
-    if (sight->guaranteed != SLOT_NONE && has_stock == sight->has_stock &&
-        per_device(o) >= per_device(&p->offers[sight->guaranteed]))
-        return;
-    sight->has_stock = has_stock;
-    sight->guaranteed = offer;
-}
-
-/* terms: a plan's are not the pool's yet, so its shape has none. only_region: SLOT_NONE = any that the
- * job allows. */
-static struct sight look(const pool *p, const struct shape *s, const struct job_terms *terms,
-                         uint32_t only_region)
-{
-    struct sight sight = {.s = s,
-                          .terms = terms,
-                          .guaranteed = SLOT_NONE,
-                          .device_max = buying_device_max(p, s),
-                          .least_spot = -1};
-    for (uint32_t i = 0; i < p->regions_end; i++) {
-        if (s->region != 0 && s->region != p->regions[i].region) continue;
-        if (only_region != SLOT_NONE && only_region != i) continue;
-        for (uint64_t rest = s->compat_mask & p->regions[i].model_mask; rest != 0;
-             rest &= rest - 1) {
-            const struct market *market = market_of(p, i, (uint32_t)__builtin_ctzll(rest));
-            for (uint32_t at = 0; at < market->count; at++)
-                see_offer(p, p->prices[market->first + at].offer, &sight);
-        }
-    }
-    if (sight.slowest_us == 0) sight.slowest_us = p->config.boot_timeout_us; /* none was measured */
-    return sight;
-}
-
-struct verdict deadline_judge(const pool *p, const struct shape *s, const struct job_terms *terms)
-{
-    int64_t end_us = deadline_of(terms, p->now_us);
-    struct verdict verdict = {.reason = REASON_FITS};
-    if (end_us == 0) return verdict;
-    struct sight sight = look(p, s, terms, SLOT_NONE);
-    int64_t needed_us = terms->run_us + sight.slowest_us;
-    if (end_us - p->now_us >= needed_us) return verdict;
-    return (struct verdict){
-        .reason = REASON_DEADLINE_TOO_SOON,
-        .numbers = {.a = end_us > p->now_us ? end_us - p->now_us : 0, .b = needed_us}};
-}
 
 /* ---- where it is ---- */
 
@@ -294,7 +27,7 @@ static struct spot_job standing(const pool *p, uint32_t job, uint32_t *ret_offer
     *ret_offer = SLOT_NONE;
     int64_t left_us = j->deadline_us - p->now_us;
     result.time_left = left_us > 0 ? (uint32_t)(left_us / SPOT_TICK_US) : 0;
-    result.work_left = ticks_up(work_left_us(p, j, /* saved */ false));
+    result.work_left = deadline_ticks_up(deadline_left_us(p, j, /* saved */ false));
     if (result.work_left == 0) result.work_left = 1; /* it has not said that it is done */
     if (!job_is_bound(j) || !is_gang_whole(p, job)) return result;
     result.place = SPOT_ON_DEMAND;
@@ -305,8 +38,9 @@ static struct spot_job standing(const pool *p, uint32_t job, uint32_t *ret_offer
         const struct offer *o = &p->offers[n->offer];
         int64_t start_us = o->slowest_us > 0 ? o->slowest_us : p->config.boot_timeout_us;
         int64_t rest_us = start_us - (p->now_us - n->ordered_us);
-        if (n->state != NODE_READY && rest_us > 0 && ticks_up(rest_us) > result.starting_left)
-            result.starting_left = ticks_up(rest_us);
+        if (n->state != NODE_READY && rest_us > 0 &&
+            deadline_ticks_up(rest_us) > result.starting_left)
+            result.starting_left = deadline_ticks_up(rest_us);
         if (o->capacity != CAPACITY_SPOT) {
             kept += p->leases[l].device_count;
             continue;
@@ -324,7 +58,7 @@ static struct spot_job standing(const pool *p, uint32_t job, uint32_t *ret_offer
 /* What a start costs, in ticks: until it works, and what the loss before cost. */
 static uint32_t changeover_of(const pool *p, const struct job *j, const struct sight *sight)
 {
-    return ticks_up(sight->slowest_us + save_gap_us(p, j));
+    return deadline_ticks_up(sight->slowest_us + deadline_save_gap_us(p, j));
 }
 
 /* ---- policies ---- */
@@ -332,8 +66,8 @@ static uint32_t changeover_of(const pool *p, const struct job *j, const struct s
 /* Progress that a steady pace has made `ahead` ticks from now is not yet reached. */
 static bool is_behind(const pool *p, const struct job *j, const struct spot_job *at, uint32_t ahead)
 {
-    uint64_t window = ticks_up(j->deadline_us - j->submitted_us);
-    uint64_t work = ticks_up(terms_of_job(p, j)->run_us);
+    uint64_t window = deadline_ticks_up(j->deadline_us - j->submitted_us);
+    uint64_t work = deadline_ticks_up(deadline_terms(p, j)->run_us);
     if (work < at->work_left) work = at->work_left;
     uint64_t elapsed = window - at->time_left + ahead, done = work - at->work_left;
     return done * window < work * elapsed;
@@ -360,12 +94,13 @@ static uint32_t rounded(uint32_t ticks)
 static const struct spot_plan *table_for(pool *p, const struct job *j, const struct sight *sight,
                                          uint32_t changeover)
 {
-    int64_t on_demand = per_device(&p->offers[sight->guaranteed]), spot = sight->least_spot;
+    int64_t on_demand = deadline_per_device(&p->offers[sight->guaranteed]),
+            spot = sight->least_spot;
     if (on_demand == 0) return NULL; /* nothing is cheaper */
     if (spot < 0) spot = on_demand / 3;
     if (spot > on_demand) spot = on_demand;
-    uint32_t work = rounded(ticks_up(terms_of_job(p, j)->run_us));
-    uint32_t window = ticks_up(j->deadline_us - j->submitted_us);
+    uint32_t work = rounded(deadline_ticks_up(deadline_terms(p, j)->run_us));
+    uint32_t window = deadline_ticks_up(j->deadline_us - j->submitted_us);
     window = work + rounded(window > work ? window - work : 1);
     struct spot_terms terms = {.work = work,
                                .window = window,
@@ -435,7 +170,7 @@ static void say_missed(pool *p, struct job *j, struct pool_output *out)
                  (struct pool_decision){.kind = DECISION_STALL,
                                         .reason = REASON_DEADLINE_MISSED,
                                         .job_id = j->job_id,
-                                        .a = work_left_us(p, j, /* saved */ false)});
+                                        .a = deadline_left_us(p, j, /* saved */ false)});
 }
 
 static uint32_t choice_of(pool *p, uint32_t job, const struct sight *sight, uint32_t changeover,
@@ -452,10 +187,10 @@ static uint32_t choice_of(pool *p, uint32_t job, const struct sight *sight, uint
     if (at.place == SPOT_ON_DEMAND) floor += at.starting_left;
     bool can = at.place == SPOT_ON_DEMAND || sight->has_stock;
     /* What leaves guaranteed capacity may lose what it has not saved. */
-    uint32_t saved_left = ticks_up(work_left_us(p, j, at.place == SPOT_ON_DEMAND));
+    uint32_t saved_left = deadline_ticks_up(deadline_left_us(p, j, at.place == SPOT_ON_DEMAND));
     if (saved_left < at.work_left) saved_left = at.work_left;
     if ((int64_t)at.time_left - saved_left <= floor) return can ? DEADLINE_FORCED : DEADLINE_ANY;
-    uint32_t policy = policy_of(p, sight->s);
+    uint32_t policy = buying_policy(p, sight->s);
     const struct spot_plan *plan = sight->zones == 0 ? NULL : table_for(p, j, sight, changeover);
     bool by_the_table = policy == BUYING_TABLE && plan != NULL && sight->zones_up != 0;
     if (policy == BUYING_TABLE && plan != NULL && !sight->any_spot) by_the_table = true;
@@ -476,7 +211,8 @@ void deadline_decide(pool *p, uint32_t job, struct pool_output *out)
     const struct shape *s = &p->shapes[j->shape];
     say_missed(p, j, out);
     bool stays = j->region_index != SLOT_NONE && plan_works_still(p, j);
-    struct sight sight = look(p, s, terms_of_job(p, j), stays ? j->region_index : SLOT_NONE);
+    struct sight sight =
+        deadline_look(p, s, deadline_terms(p, j), stays ? j->region_index : SLOT_NONE);
     j->changeover_ticks = changeover_of(p, j, &sight);
     uint32_t before = j->choice;
     j->choice = DEADLINE_ANY;
@@ -518,7 +254,7 @@ struct pool_decision deadline_purchase(const pool *p, uint32_t job, uint32_t off
     const struct job *j = &p->jobs[job];
     struct pool_decision decision = {.reason = REASON_DEADLINE_SPOT,
                                      .a = p->offers[offer].usd_micros_per_hour,
-                                     .b = work_left_us(p, j, /* saved */ false),
+                                     .b = deadline_left_us(p, j, /* saved */ false),
                                      .c = j->deadline_us > p->now_us ? j->deadline_us - p->now_us
                                                                      : 0};
     if (p->offers[offer].capacity == CAPACITY_SPOT) return decision;
@@ -531,7 +267,8 @@ bool deadline_waits(pool *p, uint32_t job, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
     if (j->deadline_us == 0 || j->choice != DEADLINE_WAIT) return false;
-    int64_t work_us = work_left_us(p, j, /* saved */ false), left_us = j->deadline_us - p->now_us;
+    int64_t work_us = deadline_left_us(p, j, /* saved */ false),
+            left_us = j->deadline_us - p->now_us;
     int64_t latest_us = left_us - work_us - (2 * j->changeover_ticks + 1) * SPOT_TICK_US;
     plan_wait(p, job, REASON_DEADLINE_WAITS,
               (struct numbers){.a = work_us, .b = left_us, .c = latest_us > 0 ? latest_us : 0},
@@ -544,8 +281,8 @@ bool deadline_waits(pool *p, uint32_t job, struct pool_output *out)
 /* Were its spot nodes lost now, there would be just enough time. */
 static bool is_unsafe(const pool *p, const struct job *j)
 {
-    int64_t left_us = j->deadline_us - p->now_us - work_left_us(p, j, /* saved */ true);
-    int64_t start_us = (int64_t)j->changeover_ticks * SPOT_TICK_US - save_gap_us(p, j);
+    int64_t left_us = j->deadline_us - p->now_us - deadline_left_us(p, j, /* saved */ true);
+    int64_t start_us = (int64_t)j->changeover_ticks * SPOT_TICK_US - deadline_save_gap_us(p, j);
     return left_us <= start_us + SPOT_TICK_US;
 }
 
@@ -586,13 +323,14 @@ int64_t deadline_review(pool *p, uint32_t job, struct holding held, struct pool_
     uint32_t offer;
     struct spot_job at = standing(p, job, &offer);
     int64_t left_us = j->deadline_us > p->now_us ? j->deadline_us - p->now_us : 0;
-    struct numbers numbers = {.b = work_left_us(p, j, /* saved */ false), .c = left_us};
+    struct numbers numbers = {.b = deadline_left_us(p, j, /* saved */ false), .c = left_us};
     bool bought = held.usd_micros_per_hour > 0, moves = j->devices_min == j->devices_max;
     if (at.place == SPOT_ON_ZONE && is_unsafe(p, j) && !j->deadline_missed &&
         j->choice != DEADLINE_ANY) {
-        struct sight sight = look(p, &p->shapes[j->shape], terms_of_job(p, j), j->region_index);
+        struct sight sight =
+            deadline_look(p, &p->shapes[j->shape], deadline_terms(p, j), j->region_index);
         if (!sight.has_stock) return next_us; /* nowhere to go */
-        numbers.a = work_left_us(p, j, /* saved */ true);
+        numbers.a = deadline_left_us(p, j, /* saved */ true);
         if (leave(p, job, 1U << CAPACITY_SPOT, REASON_DEADLINE_UNSAVED, numbers, out))
             job_touch(p, job);
     } else if (at.place == SPOT_ON_DEMAND && bought && moves && holds_long_enough(p, job) &&

@@ -30,9 +30,6 @@ enum deadline_choice {
     DEADLINE_CHOICE_END,
 };
 
-void buying_define(pool *p, const struct pool_event *event, struct pool_output *out);
-/* The least that its class or a pool of it allows to be paid for a device-hour; INT64_MAX = no limit. */
-int64_t buying_device_max(const pool *p, const struct shape *s);
 /* When a job submitted then has to end; 0 = it has no deadline. */
 int64_t deadline_of(const struct job_terms *terms, int64_t submitted_us);
 /* REASON_FITS if a job submitted now could end in time, else why not. */

@@ -1,4 +1,5 @@
 /* What a job asks of the supply of a region: from its shape, its terms and what limits leave of it. */
+#include "core/buying.h"
 #include "core/class.h"
 #include "core/deadline.h"
 #include "core/gate.h"

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-enum { SHRINK = 2, PPB = 1000000000 };
+enum { SHRINK = 16, PPB = 1000000000 };
 
 /* The first age of each bucket. */
 static const uint32_t starts[SPOT_AGES] = {0, 3, 7, 15, 31, 63, 127, 255, 511, 1023};

@@ -7,7 +7,8 @@
  * Learning   spot_life_see() takes one tick after another: per zone and bucket, the ticks seen up
  *            whose next tick is known, and how many of them were the last.
  * Hazard     The prior of a bucket is 0.6 / (middle of the bucket + 4). The zones together are
- *            shrunk to it by one loss, a zone to the zones together by SHRINK losses.
+ *            shrunk to it by one loss, a zone to the zones together by SHRINK = 16 losses: a zone of 45 days
+ *            loses but some dozens at a great age, and is then mostly like the others.
  * Score      Expected ticks still up, at most `horizon`, in 1/SPOT_SCORE_ONE ticks.
  * Class      1..SPOT_CLASSES, geometric between the lowest and the highest score of what was seen.
  *            0 = down. They move as more is learned: a class holds for one struct spot_classes.

@@ -75,7 +75,7 @@ static double real_hazard(const struct spot_life *life, uint32_t zone, uint32_t 
         lost += life->lost[z][b];
     }
     double pooled = (lost + 1) / (seen + (middle + 4) / 0.6);
-    return (life->lost[zone][b] + 2) / (life->seen[zone][b] + 2 / pooled);
+    return (life->lost[zone][b] + 16) / (life->seen[zone][b] + 16 / pooled);
 }
 
 static double real_score(const struct spot_life *life, uint32_t zone, uint32_t bucket, double left)

@@ -144,7 +144,7 @@ static void test_worker_runs_and_machine_is_let_go(void **state)
     const char *const args[] = {"sh", "-c", "setsid sleep 60 & exec sleep 60"};
     run_worker(f, args, 15000);
     contract_open(&f->contract);
-    driver_ensure(f->contract.driver, 1, &offer);
+    driver_ensure(f->contract.driver, 1, &offer, /* bid */ 0);
     contract_wait(&f->contract, contract_is_up, 1);
     wait_report(f, runs);
     assert_true(count_processes(&f->contract) >= 2);
@@ -174,7 +174,7 @@ static void test_killed_in_the_middle_of_a_reduction(void **state)
                "events:\n  - {at_step: 1, preempt: {during: reduce}}\n");
     run_worker(f, args, 15000);
     contract_open(&f->contract);
-    driver_ensure(f->contract.driver, 1, &offer);
+    driver_ensure(f->contract.driver, 1, &offer, /* bid */ 0);
     contract_wait(&f->contract, contract_is_up, 1);
     wait_report(f, works);
     driver_step_committed(f->contract.driver, 1, 1);
@@ -206,7 +206,7 @@ static void test_machine_ends_itself_without_a_server(void **state)
     const char *const args[] = {"sh", "-c", "exec sleep 60"};
     run_worker(f, args, 500);
     contract_open(&f->contract);
-    driver_ensure(f->contract.driver, 1, &offer);
+    driver_ensure(f->contract.driver, 1, &offer, /* bid */ 0);
     contract_wait(&f->contract, contract_is_up, 1);
     wait_report(f, runs);
     contract_close(&f->contract, false);

@@ -48,11 +48,18 @@ static void read_listen(yaml_item *root, char ret_listen[CONFIG_TEXT_BYTES])
 
 /* ---- pools ---- */
 
+struct error *config_warning(struct config *config)
+{
+    if (config->warning_count == CONFIG_WARNINGS_MAX) return NULL;
+    return &config->warnings[config->warning_count++];
+}
+
 static void warn_lacking(struct config *config, const char *file, yaml_item *item,
                          const char *model, const char *pool_name, const char *lacking)
 {
-    if (config->warning_count == CONFIG_WARNINGS_MAX) return;
-    (void)error_set(&config->warnings[config->warning_count++],
+    struct error *warning = config_warning(config);
+    if (warning == NULL) return;
+    (void)error_set(warning,
                     "%s:%u: %s in the hardware of %s lacks %s and is not used there; drop the "
                     "model or the capability",
                     file, yaml_line(item), model, pool_name, lacking);
@@ -109,6 +116,9 @@ static void read_pool(const struct catalog *catalog, struct config *config, cons
     config_read_buying(map, BUYING_OF_POOL, 0, &entry->buying);
     entry->price_threshold_ppm =
         (uint32_t)yaml_micros(map, "price_threshold", THRESHOLD_MIN_PPM, THRESHOLD_MAX_PPM, 0);
+    config_check_prices(catalog, config, file, entry->name, entry->price_threshold_ppm,
+                        yaml_any(map, "price_threshold"), entry->hardware_mask, map,
+                        &entry->buying);
 }
 
 static void read_pools(const struct catalog *catalog, struct config *config, const char *file,
@@ -250,7 +260,7 @@ bool config_parse(const struct catalog *catalog, const char *file, const char *t
     yaml_copy(root, "catalog", ret_config->catalog, sizeof ret_config->catalog, "");
     read_pools(catalog, ret_config, file, yaml_map(root, "pools"));
     read_providers(ret_config, yaml_list(root, "providers"));
-    config_read_classes(ret_config, root);
+    config_read_classes(catalog, ret_config, file, root);
     config_read_tenants(catalog, ret_config, root);
     config_read_ranking(catalog, ret_config, root);
     read_matching(ret_config, yaml_map(root, "matching"));

@@ -36,7 +36,7 @@ struct config_pool {
     uint64_t lacking_mask;        /* of the hardware: models that lack a capability, not used */
     uint32_t use_case_count;
     char use_cases[CONFIG_USE_CASES_MAX][CONFIG_NAME_BYTES];
-    struct pool_event gate; /* GATE_DEFINED without its index; kind 0 = none */
+    struct pool_event gate;   /* GATE_DEFINED without its index; kind 0 = none */
     struct pool_event buying; /* BUYING_DEFINED without its index */
 };
 
@@ -105,15 +105,23 @@ void config_read_gates(yaml_item *owner, uint32_t scope, uint32_t index,
                        struct pool_event *ret_event);
 void config_no_gate(uint32_t scope, uint32_t index, struct pool_event *ret_event);
 
+/* Where to put the next one; NULL: more are not kept. */
+struct error *config_warning(struct config *config);
+
 /* config_buying.c: `buying` of whatever `owner` is; without it, an event that says nothing. */
 void config_read_buying(yaml_item *owner, uint32_t scope, uint32_t index,
                         struct pool_event *ret_event);
+/* Warns of a threshold above on demand, and of a bid above every list price of these models (0 = all). */
+void config_check_prices(const struct catalog *catalog, struct config *config, const char *file,
+                         const char *name, uint32_t threshold_ppm, const yaml_item *threshold,
+                         uint64_t models, yaml_item *owner, const struct pool_event *buying);
 
 /* config_ranking.c: `ranking`. */
 void config_read_ranking(const struct catalog *catalog, struct config *config, yaml_item *root);
 
 /* config_classes.c: `classes`. */
-void config_read_classes(struct config *config, yaml_item *root);
+void config_read_classes(const struct catalog *catalog, struct config *config, const char *file,
+                         yaml_item *root);
 
 bool config_find_pool(const struct config *config, const char *name, uint32_t *ret_index);
 /* NULL if the provider has no such option. */

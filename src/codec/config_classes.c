@@ -20,7 +20,8 @@ static void read_victims(uint32_t job_class, uint32_t *ret_mask, yaml_item *map)
     }
 }
 
-void config_read_classes(struct config *config, yaml_item *root)
+void config_read_classes(const struct catalog *catalog, struct config *config, const char *file,
+                         yaml_item *root)
 {
     yaml_item *classes = yaml_map(root, "classes");
     for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
@@ -29,6 +30,10 @@ void config_read_classes(struct config *config, yaml_item *root)
         yaml_item *map = yaml_map(classes, name_job_class(i));
         config_read_buying(map, BUYING_OF_CLASS, i, &config->class_buying[i]);
         if (map == NULL) continue;
+        const struct pool_event *buying = &config->class_buying[i];
+        config_check_prices(
+            catalog, config, file, name_job_class(i), buying->u.buying_defined.price_threshold_ppm,
+            yaml_any(yaml_map(map, "buying"), "price_threshold"), /* models */ 0, map, buying);
         event->u.class_defined.reserved_ppm =
             (uint32_t)yaml_micros(map, "reserved", 0, 1000000, event->u.class_defined.reserved_ppm);
         event->u.class_defined.burst_ppm = (uint32_t)yaml_micros(

@@ -258,12 +258,46 @@ static void buying_of_classes_and_pools(void **state)
     assert_int_equal(config.pools[0].buying.u.buying_defined.scope, BUYING_OF_POOL);
     assert_int_equal(config.pools[0].buying.u.buying_defined.policy, BUYING_UNIFORM_PROGRESS);
     assert_int_equal(config.pools[1].buying.u.buying_defined.policy, 0);
+    assert_int_equal(config.warning_count, 0);
     expect_mistake("classes:\n  P1: {buying: {policy: lucky}}\n",
                    "shoal.yaml:2: capacity is bought by table, greedy, uniform-progress or "
                    "on-demand, not \"lucky\"");
     expect_mistake("pools:\n  a: {capabilities: [fp16], buying: {price_threshold: 0.5}}\n",
                    "shoal.yaml:2: the threshold of a pool is its own key; move price_threshold out "
                    "of buying");
+}
+
+/* A bid of nothing or less is none; one that no price reaches, and spot dearer than on demand, are hardly
+ * meant. */
+static void bids_of_classes_and_pools(void **state)
+{
+    (void)state;
+    expect_good("classes:\n"
+                "  P3: {buying: {bid: 1.25}}\n"
+                "  P2: {buying: {bid: 100}}\n"
+                "pools:\n"
+                "  a: {capabilities: [fp16], hardware: [T4], price_threshold: 1.5,\n"
+                "      buying: {bid: 0.61}}\n"
+                "  b: {capabilities: [fp16], hardware: [T4, A10], buying: {bid: 1.1}}\n");
+    assert_int_equal(config.class_buying[3].u.buying_defined.bid_usd_micros, 1250000);
+    assert_int_equal(config.pools[0].buying.u.buying_defined.bid_usd_micros, 610000);
+    assert_int_equal(config.class_buying[0].u.buying_defined.bid_usd_micros, 0);
+    assert_int_equal(config.warning_count, 3);
+    assert_string_equal(config.warnings[0].text,
+                        "shoal.yaml:5: price_threshold of a is above 1: its jobs keep spot that is "
+                        "dearer than on demand; give 1 or less");
+    assert_string_equal(config.warnings[1].text,
+                        "shoal.yaml:6: bid of a is above the list price on demand of every model "
+                        "it may use, at most $0.60/h a device; bid that or less");
+    assert_non_null(strstr(config.warnings[2].text, "shoal.yaml:3: bid of P2 is above"));
+    expect_mistake("classes:\n  P3: {buying: {bid: 0}}\n",
+                   "shoal.yaml:2: \"bid\" is \"0\"; give a number from 0.000001 to 10000");
+    expect_mistake("pools:\n  a: {buying: {bid: -1}}\n",
+                   "shoal.yaml:2: \"bid\" is \"-1\"; give a number from 0.000001 to 10000");
+    expect_mistake("pools:\n  a: {buying: {max_price: 0}}\n",
+                   "shoal.yaml:2: \"max_price\" is \"0\"; give a number from 0.000001 to 10000");
+    expect_mistake("pools:\n  a: {price_threshold: 0}\n",
+                   "shoal.yaml:2: \"price_threshold\" is \"0\"; give a number from 0.01 to 10");
 }
 
 static void a_ranking_is_an_expression_or_a_program(void **state)
@@ -480,6 +514,7 @@ int main(void)
         cmocka_unit_test(tiers_by_capability),
         cmocka_unit_test(gates_of_classes_pools_and_accounts),
         cmocka_unit_test(buying_of_classes_and_pools),
+        cmocka_unit_test(bids_of_classes_and_pools),
         cmocka_unit_test(a_ranking_is_an_expression_or_a_program),
         cmocka_unit_test(a_learned_ranking_is_for_pools),
         cmocka_unit_test(a_pool_becomes_an_event),

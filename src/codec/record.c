@@ -275,6 +275,7 @@ static void walk_buying_defined(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.buying_defined.policy);
     walk_u32(walk, &e->u.buying_defined.price_threshold_ppm);
     walk_i64(walk, &e->u.buying_defined.device_usd_micros_max);
+    walk_i64(walk, &e->u.buying_defined.bid_usd_micros);
 }
 
 static void walk_offers_ranked(struct walk *walk, struct pool_event *e)

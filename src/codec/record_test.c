@@ -53,7 +53,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_MATCHING_DEFINED] = 24 + 16,
         [POOL_EVENT_GATE_DEFINED] = 24 + 56,
         [POOL_EVENT_LINKS_TOLD] = 24 + 104,
-        [POOL_EVENT_BUYING_DEFINED] = 24 + 24,
+        [POOL_EVENT_BUYING_DEFINED] = 24 + 32,
         [POOL_EVENT_OFFERS_RANKED] = 24 + 104,
     };
     for (uint32_t kind = 1; kind < POOL_EVENT_KIND_END; kind++)

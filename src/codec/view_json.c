@@ -38,7 +38,8 @@ static void set_decision_text(json_t *object, const char *key, const struct pool
     bool is_cheaper = reason == REASON_CHEAPEST;
     bool is_after_drain =
         kind == DECISION_RELEASE &&
-        (is_cheaper || reason == REASON_PRICE_ABOVE_THRESHOLD || reason == REASON_NOTICE);
+        (is_cheaper || reason == REASON_PRICE_ABOVE_THRESHOLD ||
+         reason == REASON_PRICE_ABOVE_BID || reason == REASON_NOTICE);
     (void)reason_format(reason, decision->a, decision->b, decision->c, text, sizeof text);
     (void)snprintf(whole, sizeof whole, "%s%s",
                    kind == DECISION_DRAIN && is_cheaper ? "makes way for the " : "",

@@ -229,6 +229,14 @@ static void lift_accounts(pool *p, enum bar bar)
     }
 }
 
+static void lift_prices(pool *p, struct shape *s)
+{
+    s->threshold_ppm = UINT32_MAX;
+    p->class_buying[s->job_class] = (struct buying){0};
+    for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
+        p->pool_buying[i] = (struct buying){0};
+}
+
 static void lift(pool *p, enum bar bar, uint32_t job)
 {
     struct shape *s = &p->shapes[p->jobs[job].shape];
@@ -238,7 +246,7 @@ static void lift(pool *p, enum bar bar, uint32_t job)
         s->budget_usd_micros_per_hour = 0;
         p->jobs[job].quiet_until_us = 0;
     }
-    if (bar == BAR_PRICE) s->threshold_ppm = UINT32_MAX;
+    if (bar == BAR_PRICE) lift_prices(p, s);
     if (bar == BAR_CLASS) p->classes[s->job_class].burst_ppm = 1000000;
 }
 

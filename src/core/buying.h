@@ -10,5 +10,8 @@ void buying_define(pool *p, const struct pool_event *event, struct pool_output *
 uint32_t buying_policy(const pool *p, const struct shape *s);
 /* The least that its class or a pool of it allows to be paid for a device-hour; INT64_MAX = no limit. */
 int64_t buying_device_max(const pool *p, const struct shape *s);
+/* The most that a request for spot offers, per device-hour: at a price above it the provider does not give
+ * the node, or takes it. INT64_MAX = any price. */
+int64_t buying_bid(const pool *p, const struct shape *s);
 
 #endif

@@ -19,7 +19,7 @@ static void see_spot(const pool *p, uint32_t offer, uint32_t nodes, struct sight
     uint32_t zone = spot_watch_zone(p, offer);
     if (zone != SLOT_NONE) sight->zones |= UINT32_C(1) << zone;
     bool up = offer_stock(p, o) >= nodes && !offer_is_above(o, sight->s->threshold_ppm) &&
-              o->share_ppm <= THRESHOLD_PPM_NONE;
+              !offer_is_above_bid(o, sight->bid) && o->share_ppm <= THRESHOLD_PPM_NONE;
     if (zone != SLOT_NONE && (p->watch->taken >> zone & 1) != 0) up = false;
     if (!up) return;
     sight->any_spot = true;
@@ -74,6 +74,7 @@ struct sight deadline_look(const pool *p, const struct shape *s, const struct jo
                           .terms = terms,
                           .guaranteed = SLOT_NONE,
                           .device_max = buying_device_max(p, s),
+                          .bid = buying_bid(p, s),
                           .least_spot = -1};
     for (uint32_t i = 0; i < p->regions_end; i++) {
         if (s->region != 0 && s->region != p->regions[i].region) continue;

@@ -12,8 +12,8 @@ struct sight {
     uint32_t zones;                 /* watched spot offers that it may use at all, */
     uint32_t zones_up;              /* and now */
     bool any_spot;                  /* on sale now, watched or not */
-    int64_t device_max, slowest_us;
-    int64_t least_spot; /* per device-hour, of those that are up */
+    int64_t device_max, bid, slowest_us; /* device_max, bid: INT64_MAX = none */
+    int64_t least_spot;                  /* per device-hour, of those that are up */
 };
 
 /* ---- deadline_clock.c ---- */

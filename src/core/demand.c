@@ -33,6 +33,7 @@ struct demand demand_of(const struct shape *s, const struct job_terms *terms, ui
                             .only_offer = SLOT_NONE,
                             .spot_offer = SLOT_NONE,
                             .device_usd_micros_max = INT64_MAX,
+                            .bid_usd_micros = INT64_MAX,
                             .order = ((uint64_t)s->job_class + 1) << 56, /* the youngest */
                             .budget_left_usd_micros = INT64_MAX,
                             .bought_left_usd_micros = INT64_MAX,
@@ -135,8 +136,10 @@ void demand_limit(const pool *p, struct demand *demand, uint32_t job)
     if (!(demand->lifted & OBSTACLE_CLASS))
         demand->class_left_milli = class_left_milli(p, &p->shapes[p->jobs[job].shape]);
     deadline_limit(p, demand, job);
-    if (!(demand->lifted & OBSTACLE_PRICE))
+    if (!(demand->lifted & OBSTACLE_PRICE)) {
         demand->device_usd_micros_max = buying_device_max(p, &p->shapes[p->jobs[job].shape]);
+        demand->bid_usd_micros = buying_bid(p, &p->shapes[p->jobs[job].shape]);
+    }
     if (!p->accounts_defined) return;
     struct allowance left = quota_allowance(p, job);
     demand_within(p, demand, &left);

@@ -241,6 +241,8 @@ static const char *check_buying(const struct pool_event *event)
         return "buying: price_threshold is above 10, ten times the on-demand price";
     if (scope == BUYING_OF_POOL && event->u.buying_defined.price_threshold_ppm != 0)
         return "buying: the threshold of a pool is in its definition";
+    if (!is_price(event->u.buying_defined.bid_usd_micros))
+        return "buying: bid must be 0 (none) or more and at most $10000/h";
     return is_price(event->u.buying_defined.device_usd_micros_max)
                ? NULL
                : "buying: max_price must be 0 (none) or more and at most $10000/h";

@@ -345,6 +345,7 @@ struct pool_event {
             /* Of a class: spot above this share of on-demand is drained; 0 = as its pools say. */
             uint32_t price_threshold_ppm;
             int64_t device_usd_micros_max; /* dearer is not bought, per device-hour; 0 = no limit */
+            int64_t bid_usd_micros;        /* the most offered for spot, per device-hour; 0 = any */
         } buying_defined;
         struct {
             uint32_t count,

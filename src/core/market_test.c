@@ -311,6 +311,65 @@ static void nothing_is_bought_above_the_most_a_class_or_pool_pays(void **state)
     bench_close(&b);
 }
 
+static void bid(struct bench *b, uint32_t scope, uint32_t index, int64_t bid)
+{
+    bench_step(b, (struct pool_event){
+                      .kind = POOL_EVENT_BUYING_DEFINED,
+                      .u.buying_defined = {.scope = scope, .index = index, .bid_usd_micros = bid}});
+}
+
+/* Spot is asked for at the lowest bid of its class and pools, which the command carries for all devices of
+ * the node; on demand has none. Above the bid spot is not asked for, and left before it is taken; it is
+ * asked for again when clearly below. */
+static void spot_is_asked_for_at_a_bid_and_left_above_it(void **state)
+{
+    static const struct test_offer two = {1, 1, GPU, CAPACITY_SPOT, 2, 3, 2 * USD, 8 * USD};
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){two, on_demand}, 2);
+    bench_step(&b, (struct pool_event){.kind = POOL_EVENT_POOL_DEFINED,
+                                       .u.pool_defined = {.pool = 1, .hardware_mask = 1}});
+    bid(&b, BUYING_OF_CLASS, JOB_CLASS_P0, 2 * USD);
+    bid(&b, BUYING_OF_POOL, 1, 3 * USD / 2);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 2, .pool_mask = 2});
+    const struct pool_command *asks = bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0);
+    assert_int_equal(asks->offer_id, two.id);
+    assert_int_equal(asks->bid_usd_micros, 3 * USD);
+    bench_raise(&b);
+    tell(&b, two, 3 * USD, 2, 0); /* at the bid: stays */
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_BID], 0);
+    tell(&b, two, 3 * USD + 2, 2, 0);
+    assert_int_equal(b.said[DECISION_DRAIN][REASON_PRICE_ABOVE_BID], 1);
+    asks = bench_command(&b, POOL_COMMAND_ENSURE_NODE, 0);
+    assert_int_equal(asks->offer_id, on_demand.id); /* instead */
+    assert_int_equal(asks->bid_usd_micros, 0);
+    tell(&b, two, 3 * USD, 3, 0);
+    bench_submit(
+        &b, (struct test_job){
+                .id = 2, .min = 2, .max = 2, .pool_mask = 2, .capacity_mask = 1U << CAPACITY_SPOT});
+    assert_int_equal(held_at(&b, two.id), 0); /* a price that wavers around the bid */
+    tell(&b, two, 2 * USD, 3, 0);
+    assert_true(held_at(&b, two.id) > 0);
+    bench_close(&b);
+}
+
+/* What keeps a job from spot that costs more than its bid is said with both. */
+static void a_bid_below_the_price_is_said(void **state)
+{
+    struct bench b;
+    (void)state;
+    open_with(&b, (struct test_offer[]){cheap}, 1);
+    bid(&b, BUYING_OF_CLASS, JOB_CLASS_P0, cheap.price - 1);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 1, .max = 1});
+    const struct pool_decision *waits = bench_decision(&b, DECISION_WAIT, REASON_WAIT_MAX_PRICE);
+    assert_non_null(waits);
+    assert_int_equal(waits->a, cheap.price);
+    assert_int_equal(waits->b, cheap.price - 1);
+    bid(&b, BUYING_OF_CLASS, JOB_CLASS_P0, cheap.price);
+    assert_int_equal(held_at(&b, cheap.id), 1);
+    bench_close(&b);
+}
+
 /* The threshold of a class drains what its jobs hold, unless they brought their own. */
 static void a_class_has_a_threshold_of_its_own(void **state)
 {
@@ -425,6 +484,8 @@ int main(void)
         cmocka_unit_test(spot_said_to_be_taken_soon_is_left_before),
         cmocka_unit_test(an_offer_that_refused_is_asked_for_one_node_first),
         cmocka_unit_test(nothing_is_bought_above_the_most_a_class_or_pool_pays),
+        cmocka_unit_test(spot_is_asked_for_at_a_bid_and_left_above_it),
+        cmocka_unit_test(a_bid_below_the_price_is_said),
         cmocka_unit_test(a_class_has_a_threshold_of_its_own),
         cmocka_unit_test(the_sites_ranking_decides_until_it_is_gone),
         cmocka_unit_test(an_order_is_taken_from_the_stock_once),

@@ -1,6 +1,7 @@
 #include "core/node.h"
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/buying.h"
 #include "core/class.h"
 #include "core/job.h"
 #include "core/lease.h"
@@ -58,6 +59,8 @@ uint32_t node_order(pool *p, uint32_t offer, uint32_t job)
     n->device_memory_mib = p->models[o->model].vram_mib;
     n->host_cpu_milli = o->host_cpu_milli;
     n->host_memory_mib = o->host_memory_mib;
+    int64_t bid = buying_bid(p, &p->shapes[j->shape]);
+    if (o->capacity == CAPACITY_SPOT && bid != INT64_MAX) n->bid_usd_micros = bid * o->device_count;
     n->tag_job_id = j->job_id;
     n->tenant = j->tenant;
     n->project = j->project;
@@ -355,17 +358,24 @@ static void touch_hourly(pool *p, const struct node *n, bool rose)
     }
 }
 
+bool node_is_outbid(const pool *p, uint32_t slot)
+{
+    const struct node *n = &p->nodes[slot];
+    return n->bid_usd_micros != 0 && p->offers[n->offer].usd_micros_per_hour > n->bid_usd_micros;
+}
+
 /* Most price changes concern nobody, and an offer may have very many nodes: no look at them then.
  */
 void node_price_moved(pool *p, uint32_t offer, bool rose)
 {
     const struct offer *o = &p->offers[offer];
     bool above = o->capacity == CAPACITY_SPOT && o->share_ppm > p->least_threshold_ppm;
-    if (!above && p->budget_job_count == 0) return;
+    bool bids = o->capacity == CAPACITY_SPOT && p->bids_defined;
+    if (!above && !bids && p->budget_job_count == 0) return;
     for (uint32_t n = o->nodes.head; n != SLOT_NONE; n = p->nodes[n].offer_link.next) {
         if (p->nodes[n].leases.count == 0 || p->nodes[n].state == NODE_RELEASING) continue;
         touch_hourly(p, &p->nodes[n], rose);
-        if (!above && !has_budget_job(p, &p->nodes[n])) continue;
+        if (!above && !node_is_outbid(p, n) && !has_budget_job(p, &p->nodes[n])) continue;
         p->nodes[n].price_moved = 1;
         node_retime(p, n);
     }
@@ -379,6 +389,7 @@ static void ask(pool *p, uint32_t slot, struct pool_output *out)
     int64_t again_us = p->config.ask_again_us;
     if (n->state == NODE_ORDERED) {
         command.kind = POOL_COMMAND_ENSURE_NODE;
+        command.bid_usd_micros = n->bid_usd_micros;
         command.reason = REASON_CHEAPEST;
     } else if (n->state == NODE_RELEASING) {
         command.kind = POOL_COMMAND_RELEASE_NODE;

@@ -27,6 +27,7 @@ void node_release(pool *p, uint32_t slot, uint32_t reason, int64_t a, struct poo
 /* It is lost to us; whether it still runs, the provider has to say. */
 void node_lose(pool *p, uint32_t slot, uint32_t reason, int64_t a, struct pool_output *out);
 void node_end(pool *p, uint32_t slot, int64_t billed_usd_micros, struct pool_output *out);
+bool node_is_outbid(const pool *p, uint32_t slot); /* its price is above its bid */
 void node_price_moved(pool *p, uint32_t offer, bool rose);
 void node_list_idle(pool *p, uint32_t slot); /* after its state or free devices changed */
 int64_t node_due_us(const pool *p, uint32_t slot);

@@ -101,6 +101,29 @@ bool offer_is_above(const struct offer *o, uint32_t threshold_ppm)
     return o->share_ppm > threshold_ppm || (o->hot_ppm != 0 && o->hot_ppm >= threshold_ppm);
 }
 
+/* A bid for a node as a share of on-demand. */
+static uint32_t bid_ppm(const struct offer *o, int64_t node_bid_usd_micros)
+{
+    int64_t on_demand = o->on_demand_usd_micros_per_hour;
+    if (on_demand == 0 || node_bid_usd_micros / on_demand >= THRESHOLD_PPM_MAX / 1000000)
+        return THRESHOLD_PPM_MAX;
+    return (uint32_t)(node_bid_usd_micros * 1000000 / on_demand);
+}
+
+bool offer_is_above_bid(const struct offer *o, int64_t bid_usd_micros)
+{
+    if (bid_usd_micros == INT64_MAX || o->capacity != CAPACITY_SPOT) return false;
+    int64_t node_bid = bid_usd_micros * o->device_count;
+    return o->usd_micros_per_hour > node_bid ||
+           (o->hot_ppm != 0 && o->hot_ppm >= bid_ppm(o, node_bid));
+}
+
+void offer_outbid(struct offer *o, int64_t node_bid_usd_micros)
+{
+    uint32_t ppm = bid_ppm(o, node_bid_usd_micros);
+    if (ppm > o->hot_ppm) o->hot_ppm = ppm;
+}
+
 struct meter offer_meter(const struct offer *o, int64_t now_us)
 {
     ASSERT(now_us >= o->metered_us);

@@ -17,6 +17,9 @@ void offer_change(pool *p, const struct pool_event *event, struct pool_output *o
 void offer_prices_told(pool *p, const struct pool_event *event);
 uint32_t offer_stock(const pool *p, const struct offer *o);         /* that can be bought now */
 bool offer_is_above(const struct offer *o, uint32_t threshold_ppm); /* spot above the threshold */
+bool offer_is_above_bid(const struct offer *o, int64_t bid_usd_micros); /* per device-hour */
+/* Spot became dearer than nodes of it were asked for at: until clearly below, no such bid is made. */
+void offer_outbid(struct offer *o, int64_t node_bid_usd_micros);
 struct meter offer_meter(const struct offer *o, int64_t now_us);
 int64_t offer_due_us(const struct offer *o);
 void offer_retime(pool *p, uint32_t slot);

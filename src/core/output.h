@@ -31,6 +31,7 @@ struct pool_command {
     int64_t deadline_us;                 /* STOP_WORKER: when it must be gone; 0 = at once */
     uint32_t device_count, device_milli; /* milli: of each; below 1000: a share of one */
     uint32_t device_mask, reserved; /* which of the node's; 0: of a node too large to name them */
+    int64_t bid_usd_micros; /* ENSURE_NODE of spot: at most so much an hour; 0 = any price */
 };
 
 /* Verb of a decision. ORDER: decision_kind, names in codec/names.c */
@@ -227,9 +228,10 @@ enum decision_kind {
     X(WAIT_DATA,                                                                                   \
       "waits: bringing its data to where devices are to be had costs $a, and $b of its "           \
       "budget and of its accounts are left")                                                       \
-    X(WAIT_MAX_PRICE, "waits: what fits and is in stock costs $a/h a device, the max_price of "    \
-                      "its class or pool is $b/h; starts when the price falls or max_price is "    \
-                      "raised")                                                                    \
+    X(WAIT_MAX_PRICE,                                                                              \
+      "waits: what fits and is in stock costs $a/h a device, the max_price or bid "                \
+      "of its class or pool is $b/h; starts when the price falls or that is "                      \
+      "raised")                                                                                    \
     X(ABOVE_QUOTA, "needs ~a NCU at least, and its ^c can never hold more than ~b, its quota and " \
                    "what it may borrow; ask for fewer devices or raise the quota")                 \
     X(ROOM_WANTED, "idle, and the pool is at its limit of nodes: job #a needs its place")          \
@@ -248,7 +250,9 @@ enum decision_kind {
     X(MIG_REPACKS, "#b instances move to other places, so that one of #a compute slices fits; ~c " \
                    "NCU-seconds of work are done again")                                           \
     X(MIG_MOVED, "its instance moves to another place, so that the one of job #a fits; ~b "        \
-                 "NCU-seconds of work are done again")
+                 "NCU-seconds of work are done again")                                             \
+    X(PRICE_ABOVE_BID, "price $a/h is above the $b/h that was offered for the node: it is left "   \
+                       "before it is taken")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

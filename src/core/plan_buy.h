@@ -57,8 +57,9 @@ struct demand {
     uint32_t job;        /* takes no second lease on a node where it has one; SLOT_NONE = anybody */
     uint32_t only_offer; /* nothing but this one; SLOT_NONE = any */
     int64_t device_usd_micros_max; /* what is dearer is not bought; INT64_MAX = no limit */
-    uint32_t probes;     /* it can do without: of an offer that refused, one node at a time */
-    uint32_t spot_offer; /* no other spot; SLOT_NONE = any */
+    int64_t bid_usd_micros; /* per device-hour: nor is spot above it; INT64_MAX = any price */
+    uint32_t probes;        /* it can do without: of an offer that refused, one node at a time */
+    uint32_t spot_offer;    /* no other spot; SLOT_NONE = any */
     uint64_t order; /* whose turn it is: promises to those before are not touched (promise.h) */
     int64_t run_us; /* how long it would hold the devices; 0 = not known */
     uint32_t ever; /* what could ever be had, at today's prices: no threshold, largest stock seen */

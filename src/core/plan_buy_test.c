@@ -57,6 +57,7 @@ static void make_world(struct world *w, uint64_t seed)
                                 .only_offer = SLOT_NONE,
                                 .spot_offer = SLOT_NONE,
                                 .device_usd_micros_max = INT64_MAX,
+                                .bid_usd_micros = INT64_MAX,
                                 .budget_left_usd_micros =
                                     draw(w, 3) == 0 ? INT64_MAX : (int64_t)draw(w, 150) * USD / 10};
 }

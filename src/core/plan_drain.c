@@ -34,6 +34,12 @@ void plan_drain_for_price(pool *p, uint32_t node, struct pool_output *out)
     }
     if (!node_is_usable(n)) return;
     struct offer *o = &p->offers[n->offer];
+    if (node_is_outbid(p, node)) {
+        offer_outbid(o, n->bid_usd_micros);
+        node_drain(p, node, REASON_PRICE_ABOVE_BID, p->now_us + p->config.drain_us,
+                   (struct numbers){.a = o->usd_micros_per_hour, .b = n->bid_usd_micros}, out);
+        return;
+    }
     uint32_t threshold_ppm = least_threshold_ppm(p, n);
     if (o->capacity != CAPACITY_SPOT || o->share_ppm <= threshold_ppm) return;
     if (threshold_ppm > o->hot_ppm) o->hot_ppm = threshold_ppm;

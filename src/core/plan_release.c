@@ -1,6 +1,7 @@
 /* Giving back: gangs that cannot be completed, and capacity on demand when spot is cheap again. */
 #include "core/act.h"
 #include "core/assert.h"
+#include "core/buying.h"
 #include "core/deadline.h"
 #include "core/lease.h"
 #include "core/offer.h"
@@ -10,6 +11,7 @@
 #include "core/promise.h"
 #include "core/rate.h"
 #include "core/risk.h"
+#include "core/supply.h"
 
 /* Back into the queue with its age; the nodes go to others or home. */
 void plan_requeue(pool *p, uint32_t job, struct pool_output *out)
@@ -97,7 +99,7 @@ static uint32_t clearly_cheaper_spot(const pool *p, const struct shape *s,
             if (o->unit_usd_micros > unit_usd_micros * SWAP_GAIN_PPM / 1000000) break;
             uint64_t devices = (uint64_t)offer_stock(p, o) * o->device_count;
             if (devices >= device_count && near_allows(&demand->near, o) &&
-                o->share_ppm <= threshold_ppm)
+                o->share_ppm <= threshold_ppm && !supply_is_above_max(demand, o))
                 return at;
         }
     }
@@ -137,6 +139,8 @@ static int64_t swap_back(pool *p, uint32_t job, struct holding held, struct pool
     int64_t unit = p->offers[p->nodes[node].offer].unit_usd_micros;
     struct demand demand = demand_of(s, terms_of(p, s), /* devices */ 1, /* committed */ 0);
     demand.compat_mask = bought_again(p, job, demand);
+    demand.device_usd_micros_max = buying_device_max(p, s);
+    demand.bid_usd_micros = buying_bid(p, s);
     near_anchor(p, job, &demand);
     uint32_t spot =
         clearly_cheaper_spot(p, s, &demand, j->region_index, unit, p->leases[lease].device_count);

@@ -331,7 +331,9 @@ static struct numbers numbers_of(const struct lack *l, enum obstacle obstacle, u
         if (l->mix.hot_ppm == 0) {
             *ret_reason = REASON_WAIT_MAX_PRICE;
             return (struct numbers){.a = l->mix.above_max_usd_micros,
-                                    .b = l->demand.device_usd_micros_max};
+                                    .b = l->demand.device_usd_micros_max < l->demand.bid_usd_micros
+                                             ? l->demand.device_usd_micros_max
+                                             : l->demand.bid_usd_micros};
         }
         *ret_reason = REASON_WAIT_PRICE;
         return (struct numbers){.a = l->mix.hot_ppm, .b = l->s->threshold_ppm};

@@ -57,6 +57,7 @@ struct gate {
 struct buying {
     uint32_t policy, price_threshold_ppm; /* enum buying_policy; 0 = not said */
     int64_t device_usd_micros_max;        /* 0 = no limit */
+    int64_t bid_usd_micros;               /* of spot, per device-hour; 0 = any price */
 };
 
 struct pool_rule {
@@ -148,6 +149,7 @@ struct node {
     int64_t ask_us;        /* when the provider is asked (again) */
     int64_t deadline_us;   /* of the drain */
     int64_t idle_since_us, settled_us;
+    int64_t bid_usd_micros;                     /* of its request, per node-hour; 0 = any price */
     struct meter base;                          /* the offer's meter when billing began */
     int64_t entered_usd_micros;                 /* sum of its ledger entries */
     int64_t bill_from_us, bill_from_usd_micros; /* the bill is compared from here on (bill.h) */
@@ -370,7 +372,7 @@ struct pool {
         period_end_us;      /* from now_us: the day, the month (quota.c) */
     uint64_t reach_changes; /* more than ever before is within reach, or models are others */
     uint64_t failed_hash, supply_changes,
-        failed_at;         /* plan_place.c: an ask no supply was found for */
+        failed_at; /* plan_place.c: an ask no supply was found for */
     int64_t reclaim_until_us; /* what comes back of a quota is its owners': nobody borrows until then */
     int64_t quota_wake_us; /* shapes that wait for quota look again at midnight; 0 = none waits */
     int64_t usd_micros_forgotten; /* of jobs that left the table */
@@ -378,6 +380,7 @@ struct pool {
     uint32_t nodes_end, jobs_end, leases_end, offers_end, shapes_end, regions_end, promises_end;
     uint32_t node_slots, node_count, markets_end, starved, improved;
     uint32_t budget_job_count;    /* live jobs with a budget: price changes concern them */
+    uint32_t bids_defined;        /* a class or a pool has, or had, a bid: and nodes with one */
     uint32_t least_threshold_ppm; /* no job is more impatient: prices below concern no threshold */
     uint32_t terms_end;
     uint32_t accounts_end, accounts_max, accounts_defined, quota_freed, quota_waiting;

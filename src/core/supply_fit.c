@@ -24,6 +24,7 @@ static bool is_wanted(const struct supply *s, const struct offer *o)
 
 bool supply_is_above_max(const struct demand *d, const struct offer *o)
 {
+    if (offer_is_above_bid(o, d->bid_usd_micros)) return true;
     return d->device_usd_micros_max != INT64_MAX && gate_is_bought(o) &&
            o->usd_micros_per_hour / o->device_count > d->device_usd_micros_max;
 }

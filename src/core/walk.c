@@ -10,7 +10,7 @@ static_assert(sizeof(struct pool_rule) == 24, "walk the new field of pool_rule")
 static_assert(sizeof(struct region) == 88, "walk the new field of region");
 static_assert(sizeof(struct offer) == 256, "walk the new field of offer");
 static_assert(sizeof(struct market) == 136, "walk the new field of market");
-static_assert(sizeof(struct node) == 288, "walk the new field of node");
+static_assert(sizeof(struct node) == 296, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct mig_keep) == 24, "walk the new field of mig_keep");
@@ -25,7 +25,7 @@ static_assert(sizeof(struct rate) == 32, "walk the new field of rate");
 static_assert(sizeof(struct history) == 32, "walk the new field of history");
 
 static_assert(sizeof(struct gate) == 64, "walk the new field of gate");
-static_assert(sizeof(struct buying) == 16, "walk the new field of buying");
+static_assert(sizeof(struct buying) == 24, "walk the new field of buying");
 static_assert(offsetof(struct spot_plan, solved) == 40, "walk the new field of spot_plan");
 
 static void walk_gate(struct walk *w, struct gate *gate)
@@ -205,6 +205,7 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_i64(w, &n->deadline_us);
     walk_i64(w, &n->idle_since_us);
     walk_i64(w, &n->settled_us);
+    walk_i64(w, &n->bid_usd_micros);
     walk_meter(w, &n->base);
     walk_i64(w, &n->entered_usd_micros);
     walk_i64(w, &n->bill_from_us);
@@ -484,6 +485,7 @@ static void walk_head(struct walk *w, pool *p)
     walk_u32(w, &p->starved);
     walk_u32(w, &p->improved);
     walk_u32(w, &p->budget_job_count);
+    walk_u32(w, &p->bids_defined);
     walk_u32(w, &p->least_threshold_ppm);
     walk_u32(w, &p->reservation_count);
     walk_list(w, &p->nodes_free, p->nodes_end);
@@ -588,6 +590,7 @@ static void walk_buying(struct walk *w, struct buying *rule)
     walk_u32(w, &rule->policy);
     walk_u32(w, &rule->price_threshold_ppm);
     walk_i64(w, &rule->device_usd_micros_max);
+    walk_i64(w, &rule->bid_usd_micros);
 }
 
 static void walk_plan_terms(struct walk *w, struct spot_plan *plan)

@@ -14,9 +14,10 @@ struct driver *driver_open(const char *kind, const struct driver_options *option
     return NULL;
 }
 
-void driver_ensure(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer)
+void driver_ensure(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer,
+                   int64_t bid_usd_micros)
 {
-    d->ops->ensure(d, node_key, offer);
+    d->ops->ensure(d, node_key, offer, bid_usd_micros);
 }
 
 void driver_release(struct driver *d, uint64_t node_key)

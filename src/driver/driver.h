@@ -94,8 +94,11 @@ typedef void driver_closed_fn(void *self);
 struct driver *driver_open(const char *kind, const struct driver_options *options,
                            struct error *ret_error) WARN_UNUSED;
 
-/* Make a node of this offer exist under this key, or tell how the one with this key stands. */
-void driver_ensure(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer);
+/* Make a node of this offer exist under this key, or tell how the one with this key stands.
+ * bid_usd_micros: of spot, the most it may cost an hour (the maximum price of a spot request); above it the
+ * provider refuses the node, or takes it. 0 = any price. */
+void driver_ensure(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer,
+                   int64_t bid_usd_micros);
 
 /* Let it go. Answered GONE (it ran), or ABSENT (it never did); the key is used up either way. */
 void driver_release(struct driver *d, uint64_t node_key);

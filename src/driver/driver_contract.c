@@ -213,12 +213,12 @@ void contract_case_ensure_is_idempotent(struct contract *c)
     contract_wait(c, contract_has_offers, 1);
     uint32_t stock =
         contract_offer(c, c->wanted.zone, c->wanted.model, c->wanted.capacity)->stock_count;
-    driver_ensure(c->driver, KEY_A, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
     assert_null(contract_node(c, KEY_A)); /* never from inside the call */
-    driver_ensure(c->driver, KEY_A, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
     contract_wait(c, contract_is_up, KEY_A);
     assert_true(contract_node(c, KEY_A)->last.up_since_us > 0);
-    driver_ensure(c->driver, KEY_A, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
     wait_for_answer(c, KEY_A);
     assert_true(contract_is_up(c, KEY_A));
     driver_observe_all(c->driver);
@@ -233,7 +233,7 @@ void contract_case_ensure_is_idempotent(struct contract *c)
 void contract_case_release_uses_the_key_up(struct contract *c)
 {
     contract_open(c);
-    driver_ensure(c->driver, KEY_A, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
     contract_wait(c, contract_is_up, KEY_A);
     driver_release(c->driver, KEY_A);
     driver_release(c->driver, KEY_A);
@@ -241,7 +241,7 @@ void contract_case_release_uses_the_key_up(struct contract *c)
     assert_int_equal(contract_node(c, KEY_A)->last.phase, NODE_PHASE_GONE);
     assert_int_equal(contract_node(c, KEY_A)->last.reason, NODE_REASON_RELEASED);
     assert_int_equal(c->processes_left(c), 0);
-    driver_ensure(c->driver, KEY_A, &c->wanted); /* a late one */
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0); /* a late one */
     wait_for_answer(c, KEY_A);
     assert_int_equal(contract_node(c, KEY_A)->last.phase, NODE_PHASE_GONE);
     contract_close(c, true);
@@ -253,7 +253,8 @@ void contract_case_release_of_unknown(struct contract *c)
     driver_release(c->driver, KEY_UNKNOWN);
     wait_for_answer(c, KEY_UNKNOWN);
     assert_int_equal(contract_node(c, KEY_UNKNOWN)->last.phase, NODE_PHASE_ABSENT);
-    driver_ensure(c->driver, KEY_UNKNOWN, &c->wanted); /* overtaken by its own release */
+    driver_ensure(c->driver, KEY_UNKNOWN, &c->wanted,
+                  /* bid */ 0); /* overtaken by its own release */
     wait_for_answer(c, KEY_UNKNOWN);
     assert_int_equal(contract_node(c, KEY_UNKNOWN)->last.phase, NODE_PHASE_ABSENT);
     contract_close(c, true);
@@ -266,7 +267,7 @@ void contract_case_observe(struct contract *c)
     driver_observe(c->driver, KEY_UNKNOWN);
     wait_for_answer(c, KEY_UNKNOWN);
     assert_int_equal(contract_node(c, KEY_UNKNOWN)->last.phase, NODE_PHASE_ABSENT);
-    driver_ensure(c->driver, KEY_A, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
     driver_observe(c->driver, KEY_A);
     wait_for_answer(c, KEY_A);
     contract_wait(c, contract_is_up, KEY_A);
@@ -279,8 +280,8 @@ void contract_case_observe(struct contract *c)
 void contract_case_restart_finds_nodes(struct contract *c)
 {
     contract_open(c);
-    driver_ensure(c->driver, KEY_A, &c->wanted);
-    driver_ensure(c->driver, KEY_B, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
+    driver_ensure(c->driver, KEY_B, &c->wanted, /* bid */ 0);
     contract_wait(c, contract_is_up, KEY_A);
     contract_wait(c, contract_is_up, KEY_B);
     driver_release(c->driver, KEY_B);
@@ -297,8 +298,8 @@ void contract_case_restart_finds_nodes(struct contract *c)
     wait_for_answer(c, KEY_A);
     assert_true(contract_is_up(c, KEY_A));
     assert_true(contract_node(c, KEY_A)->last.up_since_us == up_since_us);
-    assert_int_equal(c->processes_left(c), before); /* nothing was started anew */
-    driver_ensure(c->driver, KEY_B, &c->wanted);    /* used up before the restart */
+    assert_int_equal(c->processes_left(c), before);           /* nothing was started anew */
+    driver_ensure(c->driver, KEY_B, &c->wanted, /* bid */ 0); /* used up before the restart */
     wait_for_answer(c, KEY_B);
     assert_int_equal(contract_node(c, KEY_B)->last.phase, NODE_PHASE_GONE);
     contract_close(c, true);
@@ -319,7 +320,7 @@ void contract_case_meter(struct contract *c)
     contract_wait(c, contract_has_offers, 1);
     int64_t price =
         contract_offer(c, c->wanted.zone, c->wanted.model, c->wanted.capacity)->usd_micros_per_hour;
-    driver_ensure(c->driver, KEY_A, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
     contract_wait(c, contract_is_up, KEY_A);
     contract_wait(c, is_billed, KEY_A);
     driver_release(c->driver, KEY_A);
@@ -336,10 +337,10 @@ void contract_case_meter(struct contract *c)
 void contract_case_close_releases(struct contract *c)
 {
     contract_open(c);
-    driver_ensure(c->driver, KEY_A, &c->wanted);
+    driver_ensure(c->driver, KEY_A, &c->wanted, /* bid */ 0);
     contract_wait(c, contract_is_up, KEY_A);
     assert_true(c->processes_left(c) > 0);
-    driver_ensure(c->driver, KEY_B, &c->wanted); /* on its way when the server ends */
+    driver_ensure(c->driver, KEY_B, &c->wanted, /* bid */ 0); /* on its way when the server ends */
     contract_close(c, true);
     assert_int_equal(c->processes_left(c), 0);
     contract_open(c);

@@ -8,7 +8,8 @@
 struct driver_ops {
     const char *kind; /* `driver:` in shoal.yaml */
     struct driver *(*open)(const struct driver_options *options, struct error *ret_error);
-    void (*ensure)(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer);
+    void (*ensure)(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer,
+                   int64_t bid_usd_micros);
     void (*release)(struct driver *d, uint64_t node_key);
     void (*observe)(struct driver *d, uint64_t node_key);
     void (*observe_all)(struct driver *d);

@@ -181,11 +181,12 @@ fail:
     return NULL;
 }
 
-static void local_ensure(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer)
+static void local_ensure(struct driver *d, uint64_t node_key, const struct driver_offer_name *offer,
+                         int64_t bid_usd_micros)
 {
     struct local *local = self_of(d);
     local_life_ensure(local, node_key, local_scenario_find(local->world.scenario, offer),
-                      clock_wall_us());
+                      bid_usd_micros, clock_wall_us());
     wake(local);
 }
 

@@ -53,7 +53,8 @@ struct local {
 
 /* local_life.c */
 struct local_node *local_find(struct local *local, uint64_t key);
-void local_life_ensure(struct local *local, uint64_t key, int32_t offer_index, int64_t now_us);
+void local_life_ensure(struct local *local, uint64_t key, int32_t offer_index,
+                       int64_t bid_usd_micros, int64_t now_us);
 void local_life_release(struct local *local, uint64_t key, int64_t now_us, int64_t kill_us);
 void local_life_tick(struct local *local, int64_t now_us);
 bool local_life_load(struct local *local, int64_t now_us, struct error *ret_error) WARN_UNUSED;

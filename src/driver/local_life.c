@@ -68,7 +68,16 @@ static int64_t boot_us(const struct local *local, uint32_t offer_index, uint32_t
     return zone->boot_min_us + (int64_t)(u * (double)(zone->boot_max_us - zone->boot_min_us));
 }
 
-void local_life_ensure(struct local *local, uint64_t key, int32_t offer_index, int64_t now_us)
+static bool is_outbid(struct local *local, uint32_t offer_index, int64_t bid_usd_micros,
+                      int64_t now_us)
+{
+    int64_t tick = local_world_tick(&local->world, now_us);
+    return bid_usd_micros != 0 &&
+           local_world_price(&local->world, offer_index, tick) > bid_usd_micros;
+}
+
+void local_life_ensure(struct local *local, uint64_t key, int32_t offer_index,
+                       int64_t bid_usd_micros, int64_t now_us)
 {
     struct local_node *known = local_find(local, key);
     if (known != NULL) {
@@ -82,11 +91,13 @@ void local_life_ensure(struct local *local, uint64_t key, int32_t offer_index, i
         .reason = NODE_REASON_ERROR,
         .asked_us = now_us,
         .preempt_us = INT64_MAX,
+        .bid_usd_micros = bid_usd_micros,
     };
     if (local->node_count >= LOCAL_NODES_MAX)
         node.reason = NODE_REASON_QUOTA;
     else if (offer_index >= 0) {
-        if (local_offers_stock(local, node.offer_index, now_us) == 0)
+        if (local_offers_stock(local, node.offer_index, now_us) == 0 ||
+            is_outbid(local, node.offer_index, bid_usd_micros, now_us))
             node.reason = NODE_REASON_STOCKOUT;
         else {
             node.phase = NODE_PHASE_PENDING;
@@ -234,6 +245,12 @@ static void live(struct local *local, struct local_node *node, int64_t now_us, b
         return;
     }
     bool released = node->kill_us != 0;
+    int64_t notice_us =
+        local->world.scenario->zones[local->world.scenario->offers[node->offer_index].zone_index]
+            .notice_us;
+    if (node->preempt_us > now_us + notice_us &&
+        is_outbid(local, node->offer_index, node->bid_usd_micros, now_us))
+        local_life_preempt(local, node, now_us, notice_us, /* scripted */ false);
     if (now_us >= node->preempt_us)
         local_life_dying(node, NODE_REASON_PREEMPTED);
     else if (released && now_us >= node->kill_us)

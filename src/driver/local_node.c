@@ -15,18 +15,20 @@ bool local_node_write(const struct local_node *node, const char *nodes_dir, stru
     int length = snprintf(path, sizeof path, "%s/%" PRIu64 ".json", nodes_dir, node->key);
     if (length < 0 || (size_t)length >= sizeof path)
         return error_set(ret_error, "%s: the path is too long", nodes_dir);
-    int bytes = snprintf(
-        text, sizeof text,
-        "{\"key\":\"%016" PRIx64 "\",\"offer\":%" PRId32 ",\"phase\":%u,\"reason\":%u,"
-        "\"serial\":%u,\"mark\":\"%016" PRIx64 "\",\"pid\":%" PRId32 ",\"start_ticks\":%" PRIu64
-        ",\"asked_us\":%" PRId64 ",\"boot_at_us\":%" PRId64 ",\"up_us\":%" PRId64
-        ",\"gone_us\":%" PRId64 ",\"preempt_us\":%" PRId64 ",\"notice_us\":%" PRId64
-        ",\"place_back_us\":%" PRId64 ",\"billed_usd_micros\":%" PRId64 ",\"billed_rest\":%" PRId64
-        ",\"billed_to_us\":%" PRId64 "}\n",
-        node->key, (int32_t)node->offer_index, node->phase, node->reason, node->serial,
-        node->machine.mark, node->machine.pid, node->machine.start_ticks, node->asked_us,
-        node->boot_at_us, node->up_us, node->gone_us, node->preempt_us, node->notice_us,
-        node->place_back_us, node->billed_usd_micros, node->billed_rest, node->billed_to_us);
+    int bytes =
+        snprintf(text, sizeof text,
+                 "{\"key\":\"%016" PRIx64 "\",\"offer\":%" PRId32 ",\"phase\":%u,\"reason\":%u,"
+                 "\"serial\":%u,\"mark\":\"%016" PRIx64 "\",\"pid\":%" PRId32
+                 ",\"start_ticks\":%" PRIu64 ",\"asked_us\":%" PRId64 ",\"boot_at_us\":%" PRId64
+                 ",\"up_us\":%" PRId64 ",\"gone_us\":%" PRId64 ",\"preempt_us\":%" PRId64
+                 ",\"notice_us\":%" PRId64 ",\"bid_usd_micros\":%" PRId64
+                 ",\"place_back_us\":%" PRId64 ",\"billed_usd_micros\":%" PRId64
+                 ",\"billed_rest\":%" PRId64 ",\"billed_to_us\":%" PRId64 "}\n",
+                 node->key, (int32_t)node->offer_index, node->phase, node->reason, node->serial,
+                 node->machine.mark, node->machine.pid, node->machine.start_ticks, node->asked_us,
+                 node->boot_at_us, node->up_us, node->gone_us, node->preempt_us, node->notice_us,
+                 node->bid_usd_micros, node->place_back_us, node->billed_usd_micros,
+                 node->billed_rest, node->billed_to_us);
     if (bytes < 0 || (size_t)bytes >= sizeof text)
         return error_set(ret_error, "%s: the record is too long", path);
     return io_write_file(path, text, (size_t)bytes, 0600, ret_error);
@@ -77,6 +79,7 @@ static bool read_members(const json_t *object, struct local_node *ret_node)
         .gone_us = read_integer(&r, "gone_us"),
         .preempt_us = read_integer(&r, "preempt_us"),
         .notice_us = read_integer(&r, "notice_us"),
+        .bid_usd_micros = json_integer_value(json_object_get(object, "bid_usd_micros")),
         .place_back_us = read_integer(&r, "place_back_us"),
         .billed_usd_micros = read_integer(&r, "billed_usd_micros"),
         .billed_rest = read_integer(&r, "billed_rest"),

@@ -21,9 +21,10 @@ struct local_node {
     uint32_t serial;             /* how many nodes of this offer came before */
     struct local_machine machine;
     int64_t asked_us, boot_at_us, up_us, gone_us;
-    int64_t preempt_us;    /* when the cloud takes it */
-    int64_t notice_us;     /* length of the notice before preempt_us; 0: without */
-    int64_t place_back_us; /* the place of a node that was taken is sold again from here on */
+    int64_t preempt_us;     /* when the cloud takes it */
+    int64_t notice_us;      /* length of the notice before preempt_us; 0: without */
+    int64_t bid_usd_micros; /* taken when its price is above; 0: at no price */
+    int64_t place_back_us;  /* the place of a node that was taken is sold again from here on */
     int64_t billed_usd_micros, billed_rest; /* rest: usd_micros * us below one hour's worth */
     int64_t billed_to_us;
     /* Not on disk: asked again after a restart. */

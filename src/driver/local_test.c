@@ -132,7 +132,7 @@ static void test_stockout_is_refused(void **state)
 {
     struct contract *c = *state;
     contract_open(c);
-    for (uint64_t key = 1; key <= 3; key++) driver_ensure(c->driver, key, &spot_a);
+    for (uint64_t key = 1; key <= 3; key++) driver_ensure(c->driver, key, &spot_a, /* bid */ 0);
     contract_wait(c, contract_is_over, 3);
     assert_int_equal(contract_node(c, 3)->last.phase, NODE_PHASE_REFUSED);
     assert_int_equal(contract_node(c, 3)->last.reason, NODE_REASON_STOCKOUT);
@@ -140,6 +140,30 @@ static void test_stockout_is_refused(void **state)
     contract_wait(c, contract_is_up, 2);
     contract_wait(c, contract_has_offers, 3);
     assert_int_equal(contract_offer(c, "aurora/east-a", "A10", CAPACITY_SPOT)->stock_count, 0);
+    contract_close(c, true);
+}
+
+static bool has_notice(struct contract *c, uint64_t key);
+
+/* Above its bid a node is refused, or taken with the notice of its zone; at a bid that holds it stays. */
+static void test_a_bid_is_honoured(void **state)
+{
+    struct world *w = *state;
+    struct contract *c = *state;
+    write_scenario(w,
+                   "events:\n  - {at: 200ms, price: {zone: aurora/east-a, model: A10, "
+                   "usd_per_hour: 0.90}}\n");
+    contract_open(c);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 800000);
+    driver_ensure(c->driver, 2, &spot_a, /* bid */ 950000);
+    driver_ensure(c->driver, 3, &spot_b, /* bid */ 100000);
+    contract_wait(c, contract_is_over, 3);
+    assert_int_equal(contract_node(c, 3)->last.phase, NODE_PHASE_REFUSED);
+    assert_int_equal(contract_node(c, 3)->last.reason, NODE_REASON_STOCKOUT);
+    contract_wait(c, has_notice, 1);
+    contract_wait(c, contract_is_over, 1);
+    assert_int_equal(contract_node(c, 1)->last.reason, NODE_REASON_PREEMPTED);
+    assert_true(contract_is_up(c, 2));
     contract_close(c, true);
 }
 
@@ -155,7 +179,7 @@ static void test_preemption_with_notice(void **state)
     assert_int_equal(setenv("FAKE_MACHINE_STUBBORN", "1", 1), 0);
     write_scenario(w, "events:\n  - {at: 50ms, preempt: {zone: aurora/east-a, notice: 250ms}}\n");
     contract_open(c);
-    driver_ensure(c->driver, 1, &spot_a);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 0);
     contract_wait(c, has_notice, 1);
     int64_t notice_us = contract_node(c, 1)->last.notice_us;
     assert_true(contract_is_up(c, 1));
@@ -173,8 +197,8 @@ static void test_preemption_without_notice(void **state)
     struct contract *c = *state;
     write_scenario(w, "events:\n  - {at: 50ms, preempt: {zone: borealis/east-1}}\n");
     contract_open(c);
-    driver_ensure(c->driver, 1, &spot_a);
-    driver_ensure(c->driver, 2, &spot_b);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 0);
+    driver_ensure(c->driver, 2, &spot_b, /* bid */ 0);
     contract_wait(c, contract_is_over, 2);
     assert_int_equal(contract_node(c, 2)->last.reason, NODE_REASON_PREEMPTED);
     assert_false(contract_node(c, 2)->notice_seen);
@@ -193,7 +217,7 @@ static void test_notice_survives_restart(void **state)
     struct contract *c = *state;
     write_scenario(w, "events:\n  - {at: 10ms, preempt: {zone: aurora/east-a, notice: 4s}}\n");
     contract_open(c);
-    driver_ensure(c->driver, 1, &spot_a);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 0);
     contract_wait(c, has_notice, 1);
     int64_t notice_us = contract_node(c, 1)->last.notice_us;
     contract_close(c, false);
@@ -219,7 +243,7 @@ static void test_crash_of_the_agent_ends_the_machine(void **state)
 {
     struct contract *c = *state;
     contract_open(c);
-    driver_ensure(c->driver, 1, &spot_a);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 0);
     contract_wait(c, contract_is_up, 1);
     assert_int_equal(kill(pid_of(*state, 1), SIGKILL), 0);
     contract_wait(c, contract_is_over, 1);
@@ -236,13 +260,13 @@ static void test_machine_that_cannot_start_is_refused(void **state)
     fake_machine = "/nonexistent/program";
     contract_open(c);
     fake_machine = kept;
-    driver_ensure(c->driver, 1, &spot_a);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 0);
     contract_wait(c, contract_is_over, 1);
     assert_int_equal(contract_node(c, 1)->last.phase, NODE_PHASE_REFUSED);
     assert_int_equal(contract_node(c, 1)->last.reason, NODE_REASON_ERROR);
     const struct driver_offer_name unknown = {"aurora", "east",        "aurora/east-a",
                                               "H200",   CAPACITY_SPOT, 1};
-    driver_ensure(c->driver, 2, &unknown);
+    driver_ensure(c->driver, 2, &unknown, /* bid */ 0);
     contract_wait(c, contract_is_over, 2);
     assert_int_equal(contract_node(c, 2)->last.reason, NODE_REASON_ERROR);
     contract_close(c, true);
@@ -267,7 +291,7 @@ static void test_scripted_price_comes_and_goes(void **state)
                       "  - {at_step: 5, price: {zone: borealis/east-1, usd_per_hour: 1.03, for: "
                       "200ms}}\n");
     contract_open(c);
-    driver_ensure(c->driver, 1, &spot_b);
+    driver_ensure(c->driver, 1, &spot_b, /* bid */ 0);
     contract_wait(c, contract_is_up, 1);
     driver_step_committed(c->driver, 1, 4);
     contract_wait(c, contract_has_offers, 3);
@@ -285,11 +309,11 @@ static void test_full_disk_is_asked_again(void **state)
     contract_open(c);
     contract_wait(c, contract_has_offers, 3);
     io_fail_at(1, 28 /* ENOSPC */);
-    driver_ensure(c->driver, 1, &spot_a);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 0);
     driver_observe(c->driver, 1);
     contract_wait(c, contract_is_over, 1);
     assert_int_equal(contract_node(c, 1)->last.phase, NODE_PHASE_ABSENT);
-    driver_ensure(c->driver, 1, &spot_a);
+    driver_ensure(c->driver, 1, &spot_a, /* bid */ 0);
     contract_wait(c, contract_is_up, 1);
     contract_close(c, true);
 }
@@ -316,7 +340,7 @@ static void test_recorded_market_takes_nodes(void **state)
     contract_open(c);
     contract_wait(c, contract_has_offers, 1);
     assert_int_equal(contract_offer(c, "aurora/east-a", "A10", CAPACITY_SPOT)->stock_count, 2);
-    for (uint64_t key = 1; key <= 3; key++) driver_ensure(c->driver, key, &spot_a);
+    for (uint64_t key = 1; key <= 3; key++) driver_ensure(c->driver, key, &spot_a, /* bid */ 0);
     contract_wait(c, contract_is_up, 2);
     for (uint64_t key = 1; key <= 3; key++) contract_wait(c, contract_is_over, key);
     assert_int_equal(contract_node(c, 1)->last.reason, NODE_REASON_PREEMPTED);
@@ -395,6 +419,7 @@ int main(int argc, char **argv)
         TEST(meter),
         TEST(close_releases),
         TEST(stockout_is_refused),
+        TEST(a_bid_is_honoured),
         TEST(preemption_with_notice),
         TEST(preemption_without_notice),
         TEST(notice_survives_restart),

@@ -108,7 +108,7 @@ void providers_run(struct providers *p, const struct offers *offers, const pool 
         return;
     }
     if (command->kind == POOL_COMMAND_ENSURE_NODE)
-        driver_ensure(provider->driver, command->node_key, &offer->name);
+        driver_ensure(provider->driver, command->node_key, &offer->name, command->bid_usd_micros);
     else if (command->kind == POOL_COMMAND_RELEASE_NODE)
         driver_release(provider->driver, command->node_key);
     else if (command->kind == POOL_COMMAND_OBSERVE_NODE)

@@ -48,6 +48,11 @@ int64_t sim_threshold_ppm(const struct sim *s, const struct sim_job *job)
     return highest > 0 ? highest : PPM;
 }
 
+int64_t sim_bid(const struct sim *s, const struct sim_job *job)
+{
+    return s->buying[job->submit.u.job_submitted.job_class].u.buying_defined.bid_usd_micros;
+}
+
 int64_t sim_share_of(int64_t usd_micros, int64_t share_ppm)
 {
     return usd_micros / PPM * share_ppm + usd_micros % PPM * share_ppm / PPM;
@@ -98,6 +103,12 @@ static void threshold_on_command(struct sim *s, const struct pool_command *c)
         if (offer->capacity != CAPACITY_SPOT) continue;
         int64_t limit =
             sim_share_of(told->on_demand_usd_micros_per_hour, sim_threshold_ppm(s, job));
+        int64_t bid = sim_bid(s, job) * offer->device_count;
+        if (c->bid_usd_micros != bid || (bid != 0 && told->usd_micros_per_hour > bid))
+            sim_fail(s, "threshold",
+                     "job %" PRIu64 " bids %" PRId64 " at a price of %" PRId64
+                     ", its class bids %" PRId64,
+                     c->job_id, c->bid_usd_micros, told->usd_micros_per_hour, bid);
         if (told->usd_micros_per_hour > limit)
             sim_fail(s, "threshold",
                      "job %" PRIu64 " buys at %" PRId64 ", its threshold is %" PRId64, c->job_id,
@@ -197,6 +208,8 @@ static void order_on_decision(struct sim *s, const struct pool_decision *d)
         if (!pool_job_find(s->server.pool, i + 1, &other) || other.state != JOB_QUEUED) continue;
         /* What it still pays for may keep the other one within its budget. */
         if (other.deadline_us != 0) continue; /* it may wait for spot by choice */
+        if (sim_bid(s, job) != sim_bid(s, &s->jobs[i]))
+            continue; /* spot above its bid is not for it */
         bool short_of_budget = has_leases(s, i + 1) || other.last_reason == REASON_WAIT_BUDGET;
         if (goes_first(&other, &view) && !short_of_budget)
             sim_fail(s, "order", "job %" PRIu64 " is served before job %u, which comes first",

@@ -162,6 +162,15 @@ void sim_cloud_notice(struct sim *s, uint32_t machine, int64_t in_us)
     sim_later(s, in_us, SIM_CLOUD, TAKE, 0, machine);
 }
 
+static int64_t notice_length_us(const struct sim *s, struct sim_machine *m)
+{
+    int64_t notice_us = s->options.notice_us_max > 0
+                            ? sim_random_range(&m->random, 0, s->options.notice_us_max)
+                            : 0;
+    if (sim_random_chance(&m->random, 300000)) return 0; /* without notice, often enough */
+    return notice_us;
+}
+
 static void plan_fates(struct sim *s, uint32_t machine)
 {
     struct sim_machine *m = &s->machines[machine];
@@ -174,8 +183,10 @@ static void plan_fates(struct sim *s, uint32_t machine)
                   SIM_CLOUD, CRASH, 0, machine);
 }
 
-static uint32_t refusal(struct sim *s, const struct sim_offer *offer)
+static uint32_t refusal(struct sim *s, const struct sim_offer *offer, int64_t bid_usd_micros)
 {
+    if (bid_usd_micros != 0 && offer->usd_micros_per_hour > bid_usd_micros)
+        return NODE_REASON_STOCKOUT;
     if (offer->held >= offer->stock || offer->stockout_until_us > s->now_us)
         return NODE_REASON_STOCKOUT;
     if (!sim_faults_on(s)) return NODE_REASON_NONE;
@@ -249,7 +260,8 @@ static void ensure(struct sim *s, const struct pool_command *command)
     }
     uint32_t machine = machine_new(s, command->node_key, offer);
     struct sim_machine *m = &s->machines[machine];
-    uint32_t reason = refusal(s, &s->offers[offer]);
+    uint32_t reason = refusal(s, &s->offers[offer], command->bid_usd_micros);
+    m->bid_usd_micros = command->bid_usd_micros;
     m->ghost = reason == NODE_REASON_NONE && sim_faults_on(s) &&
                sim_random_chance(&m->random, s->options.ghost_start_ppm);
     if (reason == NODE_REASON_NONE)
@@ -316,6 +328,19 @@ static void sim_cloud_command(struct sim *s, const struct pool_command *command)
     UNREACHABLE();
 }
 
+/* Its price is above what was offered for it: taken, with notice or without. */
+static void take_outbid(struct sim *s, uint32_t offer)
+{
+    for (uint32_t i = 0; s->offers[offer].held > 0 && i < s->machine_count; i++) {
+        struct sim_machine *m = &s->machines[i];
+        bool outbid = m->offer == offer && m->bid_usd_micros != 0 && !m->outbid &&
+                      s->offers[offer].usd_micros_per_hour > m->bid_usd_micros;
+        if (!outbid) continue;
+        m->outbid = true;
+        sim_cloud_notice(s, i, notice_length_us(s, m));
+    }
+}
+
 static void set_price(struct sim *s, uint32_t offer, int64_t usd_micros_per_hour)
 {
     struct sim_offer *o = &s->offers[offer];
@@ -324,6 +349,7 @@ static void set_price(struct sim *s, uint32_t offer, int64_t usd_micros_per_hour
         if (s->machines[i].offer == offer) (void)sim_cloud_bill(s, i); /* at the old price */
     o->usd_micros_per_hour = usd_micros_per_hour;
     sim_cloud_tell_offer(s, offer);
+    take_outbid(s, offer);
 }
 
 void sim_cloud_set_price(struct sim *s, uint32_t offer, int64_t usd_micros_per_hour)
@@ -387,11 +413,7 @@ static void begin_preemption(struct sim *s, uint32_t machine)
 {
     struct sim_machine *m = &s->machines[machine];
     if (!sim_faults_on(s)) return;
-    int64_t notice_us = s->options.notice_us_max > 0
-                            ? sim_random_range(&m->random, 0, s->options.notice_us_max)
-                            : 0;
-    if (sim_random_chance(&m->random, 300000)) notice_us = 0; /* without notice, often enough */
-    sim_cloud_notice(s, machine, notice_us);
+    sim_cloud_notice(s, machine, notice_length_us(s, m));
 }
 
 void sim_cloud_start(struct sim *s)

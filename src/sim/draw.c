@@ -43,6 +43,21 @@ static void draw_pools(struct sim *s)
     }
 }
 
+/* In one world of four some classes bid for spot: between what it costs when it is cheap and dear. */
+static void draw_bids(struct sim *s)
+{
+    struct sim_random random = sim_random_fork(s->seed, 3150);
+    if (!sim_random_chance(&random, 250000)) return;
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
+        if (!sim_random_chance(&random, 600000)) continue;
+        struct pool_event *event = &s->buying[i];
+        event->kind = POOL_EVENT_BUYING_DEFINED;
+        event->u.buying_defined.scope = BUYING_OF_CLASS;
+        event->u.buying_defined.index = i;
+        event->u.buying_defined.bid_usd_micros = DOLLAR / 10 * sim_random_range(&random, 2, 20);
+    }
+}
+
 /* Kinds of work; what runs faster on which model has nothing to do with NCU. */
 static void draw_rates(struct sim *s)
 {
@@ -355,6 +370,7 @@ void sim_draw_world(struct sim *s)
     ASSERT(s->options.offers_count <= SIM_OFFERS_MAX);
     draw_models(s);
     draw_pools(s);
+    draw_bids(s);
     draw_rates(s);
     draw_links(s);
     s->offer_count = (uint32_t)s->options.offers_count;

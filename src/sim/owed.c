@@ -36,6 +36,9 @@ static bool offer_suffices(const struct sim *s, const struct sim_job *job,
         sim_share_of(offer->on_demand_usd_micros_per_hour, sim_threshold_ppm(s, job));
     if (offer->capacity == CAPACITY_SPOT && price > threshold / 100 * CLEARLY_BELOW_PERCENT)
         return false;
+    int64_t bid = sim_bid(s, job) * offer->device_count;
+    if (offer->capacity == CAPACITY_SPOT && bid != 0 && price > bid / 100 * CLEARLY_BELOW_PERCENT)
+        return false;
     int64_t budget = job->submit.u.job_submitted.budget_usd_micros_per_hour;
     return budget == 0 || price * nodes <= budget;
 }

@@ -37,7 +37,7 @@ static uint64_t hash_words(uint64_t hash, const void *bytes, size_t count)
 }
 
 /* No padding in any of them, so their bytes are their fields. */
-static_assert(sizeof(struct pool_command) == 72, "hashed as bytes");
+static_assert(sizeof(struct pool_command) == 80, "hashed as bytes");
 static_assert(sizeof(struct pool_decision) == 64, "hashed as bytes");
 static_assert(sizeof(struct ledger_entry) == 80, "hashed as bytes");
 
@@ -320,6 +320,8 @@ static void tell_definitions(struct sim *s)
 {
     for (uint32_t i = 0; i < s->model_count; i++) sim_server_tell(s, &s->models[i]);
     for (uint32_t i = 0; i < s->pool_count; i++) sim_server_tell(s, &s->pools[i]);
+    for (uint32_t i = 0; i < JOB_CLASS_END; i++)
+        if (s->buying[i].kind != 0) sim_server_tell(s, &s->buying[i]); /* few worlds bid */
     for (uint32_t i = 0; i < SIM_LINKS_COUNT; i++)
         if (s->links[i].kind != 0) sim_server_tell(s, &s->links[i]); /* scenarios have none */
     for (uint32_t i = 0; i < SIM_WORKS_COUNT * s->model_count; i++)

@@ -106,6 +106,7 @@ int64_t sim_shadow_price(const struct sim *s, const struct shadow_node *node);
 /* Price threshold of a job: its own, else the most patient of the pools it may use, else
  * the on-demand price. */
 int64_t sim_threshold_ppm(const struct sim *s, const struct sim_job *job);
+int64_t sim_bid(const struct sim *s, const struct sim_job *job); /* per device-hour; 0 = any price */
 bool sim_offer_known(const struct sim *s, const struct sim_offer *offer); /* to the core */
 /* The price at that share of on-demand, rounded down. */
 int64_t sim_share_of(int64_t usd_micros, int64_t share_ppm);

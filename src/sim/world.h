@@ -76,6 +76,8 @@ struct sim_machine {
     int64_t billed_usd_micros, billed_rest, metered_us; /* rest: in micro-dollar-microseconds/h */
     bool ghost, tombstone, stranger, ending, agent_running;
     int64_t lease_until_us, silent_until_us, drift_ppm;
+    int64_t bid_usd_micros; /* taken when its price is above; 0: at no price */
+    bool outbid;
     uint32_t first_worker, device_count; /* list of its workers, newest first; UINT32_MAX: none */
     struct sim_random random;
 };
@@ -168,6 +170,7 @@ struct sim {
     struct sim_server server;
     struct sim_shadow *shadow;
     struct pool_event models[SIM_MODELS_MAX], pools[SIM_POOLS_COUNT];
+    struct pool_event buying[JOB_CLASS_END];                   /* BUYING_DEFINED with a bid */
     struct pool_event links[SIM_LINKS_COUNT];                  /* LINKS_TOLD, of each region */
     struct pool_event rates[SIM_WORKS_COUNT * SIM_MODELS_MAX]; /* of each model, by work */
     struct sim_offer offers[SIM_OFFERS_MAX];

@@ -132,9 +132,9 @@ static void add_region(const char *known[KNOWN_REGIONS_MAX], uint32_t *count, co
     if (*count < KNOWN_REGIONS_MAX) known[(*count)++] = name;
 }
 
-/* Data lies in a region of the catalog's links, or in one where something is on sale: a misspelt one would cost
- * egress from nowhere. */
-static bool is_data_region(struct server *s, const char *region, struct error *ret_error)
+/* Of the catalog's links, or one where something is on sale: a misspelt one would cost egress from nowhere,
+ * or never be found on sale. */
+static bool is_region(struct server *s, const char *key, const char *region, struct error *ret_error)
 {
     const char *known[KNOWN_REGIONS_MAX];
     const struct links *links = &s->catalog->links;
@@ -154,13 +154,12 @@ static bool is_data_region(struct server *s, const char *region, struct error *r
         if (strcmp(known[i], region) == 0) return true;
     const char *nearest = yaml_nearest(region, known, count);
     if (nearest != NULL)
-        return error_set(ret_error,
-                         "job.yaml: data.region \"%s\" is not known; did you mean \"%s\"?", region,
-                         nearest);
+        return error_set(ret_error, "job.yaml: %s \"%s\" is not known; did you mean \"%s\"?", key,
+                         region, nearest);
     return error_set(ret_error,
-                     "job.yaml: data.region \"%s\" is not known: nothing is on sale there, and the "
+                     "job.yaml: %s \"%s\" is not known: nothing is on sale there, and the "
                      "catalog's links do not name it; add it to the links of your catalog",
-                     region);
+                     key, region);
 }
 
 static struct job_spec *parse_spec(struct server *s, request *r)
@@ -177,7 +176,8 @@ static struct job_spec *parse_spec(struct server *s, request *r)
         request_fail(r, 400, "the body is empty; send the text of job.yaml");
     else if (!job_spec_parse(s->catalog, s->config, "job.yaml", text, bytes, spec, &error))
         request_fail(r, 400, "%s", error.text);
-    else if (!is_data_region(s, spec->data_region, &error))
+    else if (!is_region(s, "data.region", spec->data_region, &error) ||
+             !is_region(s, "market.region", spec->region, &error))
         request_fail(r, 400, "%s", error.text);
     else
         return spec;

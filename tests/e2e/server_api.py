@@ -175,6 +175,17 @@ class BadInput(Case):
                 self.assertEqual(status, 200 if path == "/v1/plan" and not said else expected, text)
                 self.assertIn(said, text if not said else self.assert_sentence(text))
 
+    def test_a_region_of_the_market_is_known_or_the_nearest_is_named(self):
+        self.server.start()
+        self.server.wait_for_offers()
+        for region, said in (("eats", 'market.region "eats" is not known; did you mean "east"?'),
+                             ("moon", "nothing is on sale there")):
+            status, text, _ = self.server.ask("POST", "/v1/plan", job(more=f"market: {{region: {region}}}\n"))
+            self.assertEqual(status, 400, text)
+            self.assertIn(said, self.assert_sentence(text))
+        status, text, _ = self.server.ask("POST", "/v1/jobs", job(more="market: {region: east}\n"))
+        self.assertEqual(status, 201, text)
+
     def test_bad_agent_reports(self):
         self.server.start()
         for body in ("", "{", "[]", "{}", '{"agent":1}', '{"unknown":{}}', "\u0000"):

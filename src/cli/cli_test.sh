@@ -66,7 +66,12 @@ expect 0 "list prices of the catalog" advise "$jobs/finetune_7b.yaml" --server h
 expect 1 "work_per_slot" advise "$jobs/hello.yaml"
 expect 1 "x.csv: no type in it is a model of the catalog" advise "$jobs/finetune_7b.yaml" --market x.csv
 expect 2 '--overhead takes 0 to 90, not "much"' advise "$jobs/finetune_7b.yaml" --overhead much
-expect 1 "is no node number" drain abc
+expect 2 "is no node number" drain abc
+expect 2 "is no node number" drain ""
+expect 2 "is no node number" drain 17x
+expect 1 "no server at" drain 17 --server http://127.0.0.1:1
+expect 2 'listen address "nonsense": expected HOST:PORT' server --listen nonsense --data here
+[ ! -e here ] || { echo "FAIL: a server with a wrong address made a data folder"; failed=1; }
 expect 1 "shoal.yaml: No such file" up
 expect 2 'not "lst"; see shoal ckpt --help' ckpt lst .
 expect 2 "a folder is needed" ckpt verify

@@ -1,8 +1,8 @@
 /* shoal nodes, shoal drain, shoal pools */
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/format.h"
 #include "cli/table.h"
-#include "base/text.h"
 #include "cli/verbs.h"
 #include <stdlib.h>
 #include <string.h>
@@ -73,12 +73,16 @@ int verb_nodes(const struct cli_verb *verb, int argc, char **argv)
     return cli_show(&args, "/v1/nodes", nodes_print);
 }
 
+static bool is_node_number(const char *word)
+{
+    size_t digits = strspn(word, "0123456789");
+    return digits > 0 && digits <= 18 && word[digits] == '\0';
+}
+
 /* The key of a node by its key or by the short number that `shoal nodes` shows. */
 static bool find_node(struct client *client, const char *word, json_int_t *ret_node,
                       struct error *ret_error)
 {
-    if (strspn(word, "0123456789") != strlen(word) || strlen(word) > 18)
-        return error_set(ret_error, "\"%s\" is no node number; see: shoal nodes", word);
     json_int_t number = strtoll(word, NULL, 10), found = 0;
     json_t *answer = client_get(client, "/v1/nodes", ret_error);
     if (answer == NULL) return false;
@@ -111,7 +115,10 @@ int verb_drain(const struct cli_verb *verb, int argc, char **argv)
 {
     struct cli_args args;
     int code = cli_read(verb, argc, argv, NULL, 0, &args);
-    return code != CLI_GO_ON ? code : cli_call(&args, drain_node);
+    if (code != CLI_GO_ON) return code;
+    if (is_node_number(args.words[0])) return cli_call(&args, drain_node);
+    fprintf(stderr, "shoal drain: \"%s\" is no node number; see: shoal nodes\n", args.words[0]);
+    return CLI_USAGE;
 }
 
 static void add_list(struct table *table, const json_t *list)

@@ -82,15 +82,19 @@ static int bind_to(const struct addrinfo *found, const char *listen_text, struct
     return fd;
 }
 
+bool http_listen_check(const char *listen, struct error *ret_error)
+{
+    char host[HOST_BYTES], port[PORT_BYTES];
+    if (split(listen, host, port)) return true;
+    return error_set(
+        ret_error, "listen address \"%s\": expected HOST:PORT, for example 127.0.0.1:7070", listen);
+}
+
 int http_listen(const char *listen_text, bool allow_remote, char *ret_url, struct error *ret_error)
 {
     char host[HOST_BYTES], port[PORT_BYTES];
-    if (!split(listen_text, host, port)) {
-        (void)error_set(ret_error,
-                        "listen address \"%s\": expected HOST:PORT, for example 127.0.0.1:7070",
-                        listen_text);
-        return -1;
-    }
+    if (!http_listen_check(listen_text, ret_error)) return -1;
+    (void)split(listen_text, host, port); /* as checked */
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
     int failed = getaddrinfo(host, port, &wanted, &found);
     if (failed != 0) {

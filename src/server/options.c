@@ -1,5 +1,6 @@
 #include "server/options.h"
 #include "base/number.h"
+#include "server/http_listen.h"
 #include <string.h>
 
 const char server_usage[] =
@@ -50,6 +51,7 @@ bool server_options_read(int argc, char **argv, struct server_options *ret_optio
             options.data_dir = value;
         } else if ((value = value_of("--listen", argc, argv, &i)) != NULL) {
             options.listen = value;
+            if (!http_listen_check(value, ret_error)) return false;
         } else if ((value = value_of("--journal-max-bytes", argc, argv, &i)) != NULL) {
             if (!number_read(value, 65536, INT64_MAX, &bytes))
                 return error_set(ret_error,

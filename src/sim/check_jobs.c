@@ -193,6 +193,14 @@ static bool has_node_going(const struct sim *s, uint64_t job_id)
     return false;
 }
 
+/* The matching weighs what is left of the work: who has run has less left than who asks for the same. */
+static bool goes_first_by_weight(const struct sim *s, const struct job_view *a,
+                                 const struct job_view *b)
+{
+    return a->job_class == b->job_class && a->started_us != 0 &&
+           s->shadow->jobs[a->job_id - 1].matched;
+}
+
 /* A job that starts from the queue overtakes nobody who waited there for the very same and comes
  * first. (One that is bound already may buy again: it was served in its turn.) */
 static void order_on_decision(struct sim *s, const struct pool_decision *d)
@@ -211,7 +219,8 @@ static void order_on_decision(struct sim *s, const struct pool_decision *d)
         if (sim_bid(s, job) != sim_bid(s, &s->jobs[i]))
             continue; /* spot above its bid is not for it */
         bool short_of_budget = has_leases(s, i + 1) || other.last_reason == REASON_WAIT_BUDGET;
-        if (goes_first(&other, &view) && !short_of_budget)
+        if (goes_first(&other, &view) && !short_of_budget &&
+            !goes_first_by_weight(s, &view, &other))
             sim_fail(s, "order", "job %" PRIu64 " is served before job %u, which comes first",
                      d->job_id, i + 1);
     }

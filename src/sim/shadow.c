@@ -199,6 +199,7 @@ static void note_decision(struct sim *s, const struct pool_decision *d)
         job->refused = true;
         job->refusal = d->reason;
     }
+    if (d->kind != DECISION_BUY) job->matched = d->reason == REASON_MATCHED;
     job->last = *d;
 }
 

@@ -38,9 +38,10 @@ struct shadow_worker {
 
 struct shadow_job {
     bool admitted, refused, ended;
-    bool gang_began;     /* of a job that asks for NCU, and nothing else was said of it since */
-    uint32_t refusal;    /* enum decision_reason */
-    uint32_t state;      /* enum job_state after the step before; 0: not known yet */
+    bool gang_began;  /* of a job that asks for NCU, and nothing else was said of it since */
+    bool matched;     /* placed by the matching, and nothing but purchases was said of it since */
+    uint32_t refusal; /* enum decision_reason */
+    uint32_t state;   /* enum job_state after the step before; 0: not known yet */
     uint32_t calm_nodes; /* nodes bought for it long after the heal */
     int64_t spent_usd_micros;
     int64_t

@@ -11,7 +11,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/launch.h"
-#include "cli/market.h"
 #include "demo/children.h"
 #include "demo/control.h"
 #include "demo/report.h"

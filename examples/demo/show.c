@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "cli/client.h"
 #include "cli/format.h"
-#include "cli/market.h"
+#include "cli/market_show.h"
 #include "cli/table.h"
 #include <inttypes.h>
 #include <string.h>
@@ -75,14 +75,18 @@ static struct table *nodes_table(const json_t *nodes)
     return table;
 }
 
-static void add_table(struct text *block, struct table *table, const struct term *term)
+static void add_text(struct text *block, char *text)
 {
-    char *text = table_text(table, term);
     if (text == NULL)
         block->failed = true;
     else
         text_add(block, "%s", text);
     mem_free(text);
+}
+
+static void add_table(struct text *block, struct table *table, const struct term *term)
+{
+    add_text(block, table_text(table, term));
     table_close(table);
 }
 
@@ -92,7 +96,7 @@ void show_pool(const json_t *nodes, const json_t *offers, const struct term *ter
     if (offers != NULL) {
         text_add(ret_block, "%sMarket%s (emulated)\n", term_style(term, TERM_BOLD),
                  term_style(term, TERM_PLAIN));
-        add_table(ret_block, market_table(offers), term);
+        add_text(ret_block, market_text(offers, clock_wall_us(), term));
         return;
     }
     text_add(ret_block, "%sPool%s %zu machines\n", term_style(term, TERM_BOLD),

@@ -137,17 +137,15 @@ static void add_cell(struct table *table, enum column column, const json_t *row,
     }
 }
 
-/* The rows with the first `drops` of dropped_first left out. NULL: no memory. */
+/* Without the columns of these bits. NULL: no memory. */
 static char *offers_text(const struct list *list, int64_t now_us, const struct term *term,
-                         uint32_t drops)
+                         uint32_t left_out, uint32_t trend_width)
 {
     struct table_column columns[COLUMNS];
     enum column which[COLUMNS];
     uint32_t count = 0;
     for (enum column c = 0; c < COLUMNS; c++) {
-        bool is_dropped = false;
-        for (uint32_t i = 0; i < drops; i++) is_dropped |= dropped_first[i] == c;
-        if (is_dropped) continue;
+        if ((left_out >> c & 1) != 0) continue;
         which[count] = c;
         columns[count++] = headings[c];
     }
@@ -155,11 +153,21 @@ static char *offers_text(const struct list *list, int64_t now_us, const struct t
     for (size_t i = 0; i < list->count; i++) {
         if (row_int(list->rows[i], "nodes_held") > 0) table_row_style(table, TERM_GREEN);
         for (uint32_t c = 0; c < count; c++)
-            add_cell(table, which[c], list->rows[i], now_us,
-                     drops + 2 >= DROPS ? TREND_NARROW : TREND_WIDTH);
+            add_cell(table, which[c], list->rows[i], now_us, trend_width);
     }
     char *text = table_text(table, term);
     table_close(table);
+    return text;
+}
+
+char *market_text(const json_t *offers, int64_t now_us, const struct term *term)
+{
+    struct list list;
+    struct error error; /* of memory, which NULL says */
+    if (!list_open(offers, &list, &error)) return NULL;
+    uint32_t of_survival = 1U << COLUMN_LOST | 1U << COLUMN_HOUR | 1U << COLUMN_HALF;
+    char *text = offers_text(&list, now_us, term, of_survival, TREND_NARROW);
+    mem_free(list.rows);
     return text;
 }
 
@@ -181,10 +189,13 @@ static bool show_offers(const struct list *list, int64_t now_us, const struct te
     struct term unbound = *term;
     unbound.width = 0;
     char *text = NULL;
+    uint32_t left_out = 0;
     for (uint32_t drops = 0; drops <= DROPS; drops++) {
+        if (drops > 0) left_out |= 1U << dropped_first[drops - 1];
         mem_free(text);
         /* the last try is cut to the terminal, whatever it holds */
-        text = offers_text(list, now_us, drops == DROPS ? term : &unbound, drops);
+        text = offers_text(list, now_us, drops == DROPS ? term : &unbound, left_out,
+                           drops + 2 >= DROPS ? TREND_NARROW : TREND_WIDTH);
         if (text == NULL) return error_set(ret_error, "no memory for the table");
         if (term->width == 0 || widest_line(text) <= term->width) break;
     }

@@ -9,6 +9,9 @@
 #include "cli/term.h"
 #include <jansson.h>
 
+/* Of the offers of /v1/offers, which tell no survival: the rows alone. NULL: no memory. */
+char *market_text(const json_t *offers, int64_t now_us, const struct term *term);
+
 bool market_show(const json_t *answer, const struct term *term,
                  struct error *ret_error) WARN_UNUSED;
 

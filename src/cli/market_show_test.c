@@ -1,5 +1,6 @@
 /* The market on terminals of several widths, and with rows that lack everything. */
 #include "base/mem.h"
+#include "cli/client.h"
 #include "cli/market_show.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,6 +44,22 @@ static char *shown(const char *text, uint32_t width, bool has_colour)
     }
     json_decref(answer);
     return bytes;
+}
+
+/* The demo shows the same rows without what only /v1/market knows. */
+static void offers_alone_are_the_same_rows(void **state)
+{
+    (void)state;
+    struct term term = {0};
+    json_t *answer = json_loads(answer_text, 0, NULL);
+    char *text = market_text(json_object_get(answer, "offers"), row_int(answer, "t"), &term);
+    assert_null(strstr(text, "half up"));
+    assert_non_null(strstr(text,
+                           "z/b   east    H100 ×8  spot       $16.00          40 %      2     "
+                           "1  ▁▁▁▁▁▁██████\n"));
+    assert_true(strstr(text, "A10") < strstr(text, "H100"));
+    mem_free(text);
+    json_decref(answer);
 }
 
 static void a_file_gets_all_columns(void **state)
@@ -129,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_gets_all_columns),
+        cmocka_unit_test(offers_alone_are_the_same_rows),
         cmocka_unit_test(a_device_may_be_cheapest_in_a_dearer_node),
         cmocka_unit_test(the_terminal_is_filled_not_overrun),
         cmocka_unit_test(nothing_on_sale_is_said),

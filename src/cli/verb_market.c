@@ -1,62 +1,16 @@
 /* shoal market, shoal cost */
 #include "base/mem.h"
 #include "cli/format.h"
-#include "cli/market.h"
 #include "cli/market_import.h"
 #include "cli/market_record.h"
 #include "cli/market_show.h"
+#include "cli/table.h"
 #include "base/text.h"
 #include "cli/verbs.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TREND_WIDTH = 20 };
-
-/* The last TREND_WIDTH prices of the history, evenly thinned, as bars. */
-static void add_trend(struct table *table, const json_t *history)
-{
-    int64_t values[TREND_WIDTH];
-    size_t count = json_array_size(history), used = count < TREND_WIDTH ? count : TREND_WIDTH;
-    for (size_t i = 0; i < used; i++) {
-        size_t at = used < 2 ? 0 : i * (count - 1) / (used - 1);
-        values[i] = json_integer_value(json_array_get(json_array_get(history, at), 1));
-    }
-    char bars[TREND_WIDTH * 3 + 1];
-    table_cell(table, "%s", format_spark(bars, sizeof bars, values, (uint32_t)used, TREND_WIDTH));
-}
-
-static void add_offer(struct table *table, const json_t *row)
-{
-    char text[FORMAT_BYTES];
-    json_int_t price = row_int(row, "usd_micros_per_hour");
-    json_int_t on_demand = row_int(row, "on_demand_usd_micros_per_hour");
-    if (row_int(row, "nodes_held") > 0) table_row_style(table, TERM_GREEN);
-    table_cell(table, "%s", row_text(row, "zone"));
-    table_cell(table, "%s", row_text(row, "region"));
-    table_cell(table, "%s", row_text(row, "model"));
-    table_cell(table, "%s", row_text(row, "capacity"));
-    table_cell(table, "%s", format_usd(text, price, 2));
-    table_cell(table, "%s", on_demand <= 0 ? "-" : format_share(text, price * 1000000 / on_demand));
-    table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "stock"));
-    table_cell(table, "%" JSON_INTEGER_FORMAT, row_int(row, "nodes_held"));
-    add_trend(table, row_list(row, "history"));
-}
-
-struct table *market_table(const json_t *offers)
-{
-    static const struct table_column columns[] = {
-        {"zone", TABLE_LEFT},   {"region", TABLE_LEFT}, {"model", TABLE_LEFT},
-        {"kind", TABLE_LEFT},   {"$/h", TABLE_RIGHT},   {"of on-demand", TABLE_RIGHT},
-        {"stock", TABLE_RIGHT}, {"held", TABLE_RIGHT},  {"price of late", TABLE_LEFT},
-    };
-    struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
-    size_t i;
-    json_t *row;
-    json_array_foreach(offers, i, row) add_offer(table, row);
-    return table;
-}
 
 /* "&key=value", the value escaped. */
 static void add_query(struct text *path, const char *key, const char *value)

@@ -95,6 +95,18 @@ static uint32_t nodes_of(const pool *p, const struct preemption *plan)
                               : plan->need;
 }
 
+/* What supply gives counts in quotas, too. */
+static void take_quota(const pool *p, const struct mix *mix, struct demand *rest)
+{
+    for (uint32_t i = 0; i < mix->line_count; i++) {
+        uint32_t model = p->offers[mix->lines[i].offer].model;
+        int64_t *left = &rest->quota_left_milli[p->quota_kind[model]];
+        if (*left == INT64_MAX) continue;
+        int64_t takes = demand_quota_of(p, rest, model, mix->lines[i].device_count);
+        *left = *left > takes ? *left - takes : 0;
+    }
+}
+
 /* Beyond what supply gives in that region, victims; all within the models of the demand, and within the
  * share of the class of `s` (NULL: no matter). */
 static bool find_in(const struct search *from, const struct shape *s, const struct demand *asked,
@@ -111,10 +123,12 @@ static bool find_in(const struct search *from, const struct shape *s, const stru
     if (rest.budget_left_usd_micros != INT64_MAX && had > 0)
         rest.budget_left_usd_micros =
             budget_left(rest.budget_left_usd_micros, mix.usd_micros_per_hour);
+    if (had > 0) take_quota(p, &mix, &rest);
     struct search search = *from;
     search.demand = &rest;
     search.need = missing - had;
     search.bears = missing;
+    search.supplied = had;
     if (s != NULL) search.ncu_left = ncu_left(p, s, mix.new_ncu_milli);
     bool found = demand->near.spread != TOPOLOGY_ANY
                      ? search_apart(&search, &supplied, (enum supply_order)mix.order, plan)

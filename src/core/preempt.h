@@ -15,7 +15,8 @@ struct search {
     const pool *p;
     const struct demand *demand;
     uint32_t region_index, need; /* need: devices beyond what supply gives */
-    uint32_t bears;              /* devices for which quota must be left: with those from supply */
+    uint32_t bears;              /* devices for which quota must be left: with those from supply, */
+    uint32_t supplied;           /* which are taken off the demand's quota already */
     uint64_t ncu_left;           /* milli-NCU that its class may still recall */
     bool
         reclaims; /* what others have borrowed of its account's quota, whatever their class is due */

@@ -121,7 +121,8 @@ static bool bears(const struct search *s, const struct node *n)
     const struct offer *o = &s->p->offers[n->offer];
     const struct demand *d = s->demand;
     int64_t quota = d->quota_left_milli[s->p->quota_kind[o->model]];
-    if (quota != INT64_MAX && quota_ncu_milli(s->p, o->model) * (int64_t)s->bears > quota)
+    if (quota != INT64_MAX &&
+        quota_ncu_milli(s->p, o->model) * (int64_t)(s->bears - s->supplied) > quota)
         return false;
     if ((uint64_t)s->p->models[o->model].ncu_milli * s->need > s->ncu_left) return false;
     return d->budget_left_usd_micros == INT64_MAX ||

@@ -129,6 +129,48 @@ static void the_baseline_is_gone_to_and_paid_for_within_the_budget(void **state)
     bench_close(&b);
 }
 
+static void define_quota(struct bench *b, int64_t ncu_milli)
+{
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_ACCOUNT_DEFINED,
+                                      .u.account_defined = {.names = {1},
+                                                            .quota_milli = {ncu_milli, -1},
+                                                            .borrow_milli = {-1, -1},
+                                                            .lend_milli = {-1, -1}}});
+}
+
+/* Who lost its nodes goes where there is more of it, and is told so: dollars are no reason there. */
+static void who_changes_region_for_the_baseline_is_told_so(void **state)
+{
+    struct bench b;
+    uint64_t key;
+    (void)state;
+    struct test_offer home = reserved, far = reserved;
+    home.id = 5;
+    home.price = 1 * USD;
+    home.stock = far.stock = 2;
+    far.region = 2;
+    open_with(&b, (struct test_offer[]){home, far, cheap}, 3);
+    bench_submit(&b, (struct test_job){.id = 1, .min = 2, .max = 2, .job_class = JOB_CLASS_P2});
+    bench_raise(&b);
+    assert_int_equal(held_at(&b, home.id), 2);
+    define_quota(&b, 1000); /* too little to start again at once */
+    home.stock = 0;
+    bench_offer(&b, home);
+    while (bench_nodes(&b, NODE_READY, &key) > 0)
+        bench_node_full(&b, key, NODE_PHASE_GONE, NODE_REASON_CRASHED, 0, -1);
+    assert_int_equal(bench_job_state(&b, 1), JOB_QUEUED);
+    define_quota(&b, -1);
+    while (pool_next_wake_us(b.p) <= b.now_us && held_at(&b, far.id) == 0) bench_tick(&b);
+    const struct pool_decision *d = bench_decision(&b, DECISION_PLACE, REASON_REGION_BASELINE);
+    assert_non_null(d);
+    assert_int_equal(d->a, 2);
+    assert_int_equal(d->b, 0);
+    assert_int_equal(d->c, 2);
+    assert_int_equal(b.said[DECISION_PLACE][REASON_REGION_CHEAPER], 0);
+    assert_int_equal(held_at(&b, far.id), 2);
+    bench_close(&b);
+}
+
 /* P0 does not burst: it recalls the baseline that is lent, and leaves what could be bought alone. Where that
  * is not enough it is bought for, unless a gate forbids it. */
 static void p0_is_put_on_the_baseline(void **state)
@@ -477,6 +519,7 @@ int main(void)
         cmocka_unit_test(spot_above_on_demand_fails_over_to_on_demand_and_returns),
         cmocka_unit_test(the_baseline_comes_before_cheaper_spot),
         cmocka_unit_test(the_baseline_is_gone_to_and_paid_for_within_the_budget),
+        cmocka_unit_test(who_changes_region_for_the_baseline_is_told_so),
         cmocka_unit_test(p0_is_put_on_the_baseline),
         cmocka_unit_test(p0_takes_what_is_bought_where_that_is_all),
         cmocka_unit_test(a_price_that_wavers_costs_few_commands),

@@ -241,7 +241,7 @@ enum decision_kind {
     X(NCU_FITS, "fits: needs ~a NCU, the pool can reach ~b")                                       \
     X(NCU_MIX, "the cheapest mix of ~c NCU to be had: #b devices for $a/h")                        \
     X(NCU_PART, "part of the cheapest mix: $a/h for ~c NCU[ within $b/h left]")                    \
-    X(WAIT_NCU, "waits: needs ~a NCU in one region, where at most ~b are to be had now")        \
+    X(WAIT_NCU, "waits: needs ~a NCU in one region, where at most ~b are to be had now")           \
     X(TIER_BACK,                                                                                   \
       "its own pools have devices for it again, ~b NCU for its ~c in the next tier: leaves "       \
       "it at the checkpoint of @a s ago")                                                          \
@@ -252,7 +252,10 @@ enum decision_kind {
     X(MIG_MOVED, "its instance moves to another place, so that the one of job #a fits; ~b "        \
                  "NCU-seconds of work are done again")                                             \
     X(PRICE_ABOVE_BID, "price $a/h is above the $b/h that was offered for the node: it is left "   \
-                       "before it is taken")
+                       "before it is taken")                                                       \
+    X(REGION_BASELINE,                                                                             \
+      "moves to another region: owned or reserved nodes have #a of its #c devices "                \
+      "there and #b here")
 
 enum decision_reason {
 #define X(name, sentence) REASON_##name,

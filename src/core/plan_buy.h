@@ -121,7 +121,8 @@ struct mix {
     uint32_t node_devices_min;    /* smaller nodes were left out, or room would have run out */
     uint32_t only_offer;          /* no mix would do, this one alone does; SLOT_NONE = a mix */
     uint32_t devices_most;        /* whoever asks for more does not reach the least; 0 = for all */
-    uint32_t baseline_count;      /* devices owned and reserved */
+    uint32_t baseline_count;      /* devices owned and reserved, */
+    uint32_t home_baseline_count; /* and of those where the job was before */
     uint32_t limited;             /* nodes_max or leases_max cut it short */
     uint32_t met, hot_ppm;        /* as in supply, */
     int64_t above_max_usd_micros; /* and this */

@@ -36,12 +36,18 @@ static bool is_better(const struct mix *a, const struct mix *b, bool by_ncu)
     return a->weighed_usd_micros_per_hour < b->weighed_usd_micros_per_hour;
 }
 
+/* Where no data has to be brought, and for devices, not NCU: more of its least owned and reserved. */
+static bool more_baseline(const struct mix *a, uint32_t home_baseline_count, bool by_ncu)
+{
+    return a->unit_cost == 0 && !by_ncu && a->baseline_count > home_baseline_count;
+}
+
 /* Worth leaving home for: more on the baseline; or as much NCU, clearly cheaper with the risk. */
 static bool beats_home(const struct mix *a, const struct mix *home, bool by_ncu)
 {
     if (home->unit_cost != 0 || a->unit_cost != 0)
         return a->unit_cost < money_share_floor(home->unit_cost, SWAP_GAIN_PPM, 1000000);
-    if (!by_ncu && a->baseline_count > home->baseline_count) return true;
+    if (more_baseline(a, home->baseline_count, by_ncu)) return true;
     return (by_ncu || a->ncu_milli >= home->ncu_milli) &&
            a->weighed_usd_micros_per_hour <=
                money_share_floor(home->weighed_usd_micros_per_hour, SWAP_GAIN_PPM, 1000000);
@@ -121,6 +127,7 @@ static bool best_region(const pool *p, const struct shape *s, const struct deman
     if (at_home.device_count > 0) {
         if (!beats_home(ret_best, &at_home, by_ncu)) *ret_best = at_home;
         ret_best->home_usd_micros_per_hour = at_home.weighed_usd_micros_per_hour;
+        ret_best->home_baseline_count = at_home.baseline_count;
     }
     if (!found)
         *ret_best = (struct mix){.too_dear_usd_micros = too_dear,
@@ -228,6 +235,7 @@ bool plan_take(pool *p, uint32_t job, const struct supply *supply, const struct 
     return true;
 }
 
+/* With the reason that best_region() had. A job that was matched there was told so. */
 static void say_region_changed(pool *p, const struct job *j, const struct mix *mix,
                                struct pool_output *out)
 {
@@ -235,10 +243,17 @@ static void say_region_changed(pool *p, const struct job *j, const struct mix *m
                                      .reason = REASON_REGION_CHANGED,
                                      .job_id = j->job_id,
                                      .a = j->devices_min};
+    if (j->match_listed == MATCH_ASSIGNED) return;
     if (mix != NULL && mix->home_usd_micros_per_hour != 0) {
         decision.reason = REASON_REGION_CHEAPER;
         decision.a = mix->weighed_usd_micros_per_hour;
         decision.b = mix->home_usd_micros_per_hour;
+        if (more_baseline(mix, mix->home_baseline_count, plan_is_ncu(p, j))) {
+            decision.reason = REASON_REGION_BASELINE;
+            decision.a = mix->baseline_count;
+            decision.b = mix->home_baseline_count;
+            decision.c = j->devices_min;
+        }
     }
     act_decision(p, out, decision);
 }

@@ -3,7 +3,8 @@
  * Files      plan.c        which job is looked at next, and the life of a bound job
  *            plan_order.c  shapes and their queues: jobs that ask for the same are judged once
  *            plan_admit.c  yes or no at the door, with what would make it possible
- *            plan_place.c  which region a job starts in; devices taken there
+ *            plan_region.c which region a job starts in, or moves to
+ *            plan_place.c  a job starts there, takes devices and grows
  *            plan_ncu.c    jobs that ask for NCU: the cheapest mix
  *            plan_tier.c   from the next tier back to its own
  *            plan_wait.c   why a job waits
@@ -81,10 +82,14 @@ struct pick;
 bool plan_take(pool *p, uint32_t job, const struct supply *supply, const struct pick *pick,
                struct pool_output *out);
 
+/* plan_region.c */
 /* The best region that reaches the gang's minimum, `home` if that does and no other is clearly
  * cheaper. In ret_best: what it could take there; without any, what was too dear. */
 bool plan_best_region(const pool *p, const struct shape *s, const struct demand *demand,
                       uint32_t home, bool stays, struct mix *ret_best);
+/* Why it leaves the region it was told: `mix` as plan_best_region() found it. */
+void plan_say_region_changed(pool *p, const struct job *j, const struct mix *mix,
+                             struct pool_output *out);
 
 bool plan_leaves_region(const pool *p, uint32_t job); /* all is lost, and another is better now */
 

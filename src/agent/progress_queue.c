@@ -68,4 +68,5 @@ void progress_queue_acknowledge(struct progress_queue *queue, uint64_t after)
     while (queue->first < queue->sent_end && queue->first < queue->end &&
            queue->rows[queue->first % PROGRESS_QUEUE_MAX].progress.step <= after)
         drop_first(queue);
+    if (queue->first == queue->end) queue->first = queue->end = queue->sent_end = 0;
 }

@@ -3,14 +3,16 @@
  * Role       Keeps each row until a reply acknowledges it. A row is acknowledged only by the reply
  *            to a report that held it: the step number alone would also cover rows of another job.
  * Full       PROGRESS_QUEUE_MAX rows: the oldest goes, counted in dropped_count, which the agent
- *            logs. At ten steps a second that is a server away for ten minutes.
+ *            logs. At 18 steps a second that is a server away for an hour.
+ * Memory     Grows with the rows: an empty queue begins anew at the front of its ring, whose further
+ *            pages are never touched while the server answers.
  */
 #ifndef SHOAL_AGENT_PROGRESS_QUEUE_H
 #define SHOAL_AGENT_PROGRESS_QUEUE_H
 
 #include "codec/worker_line.h"
 
-enum { PROGRESS_QUEUE_MAX = 6000 };
+enum { PROGRESS_QUEUE_MAX = 65536 };
 
 struct progress_queue {
     struct worker_line *rows; /* ring, owned */

@@ -235,6 +235,25 @@ static void test_progress_drops_the_oldest_and_counts(void **state)
     progress_queue_close(&queue);
 }
 
+static void test_an_empty_queue_begins_at_its_front(void **state)
+{
+    (void)state;
+    struct progress_queue queue;
+    struct report_progress rows[4];
+    assert_true(progress_queue_open(&queue));
+    for (uint64_t step = 0; step < 3 * PROGRESS_QUEUE_MAX; step++) {
+        struct worker_line row = row_of(step);
+        progress_queue_add(&queue, &row);
+        assert_true(queue.end <= 2);
+        if (step % 2 == 0) continue;
+        assert_int_equal(progress_queue_send(&queue, rows, 4), 2);
+        assert_int_equal(rows[1].step, step);
+        progress_queue_acknowledge(&queue, step);
+    }
+    assert_int_equal(queue.dropped_count, 0);
+    progress_queue_close(&queue);
+}
+
 static void test_checkpoints_are_levels(void **state)
 {
     (void)state;
@@ -300,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_full_queue_adds_up),
         cmocka_unit_test(test_progress_is_acknowledged_only_when_sent),
         cmocka_unit_test(test_progress_drops_the_oldest_and_counts),
+        cmocka_unit_test(test_an_empty_queue_begins_at_its_front),
         cmocka_unit_test(test_checkpoints_are_levels),
         cmocka_unit_test(test_options_say_what_is_wrong),
     };

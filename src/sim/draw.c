@@ -243,7 +243,7 @@ static void draw_ncu(struct sim *s, uint32_t index)
     struct sim_job *job = &s->jobs[index];
     if (job->terms.kind != 0 || job->submit.u.job_submitted.kind == JOB_KIND_BATCH) return;
     if (!sim_random_chance(&random, 200000)) return;
-    uint32_t ncu_milli = 700 << sim_random_range(&random, 0, 4);
+    uint32_t ncu_milli = UINT32_C(700) << sim_random_range(&random, 0, 4);
     job->terms.kind = POOL_EVENT_TERMS_DEFINED;
     job->terms.u.terms_defined.terms_id = 31 + ncu_milli;
     job->terms.u.terms_defined.terms.ncu_milli = ncu_milli;

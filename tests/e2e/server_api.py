@@ -50,7 +50,7 @@ class Doors(Case):
         for listen in ("nonsense", "127.0.0.1:", "127.0.0.1:99999", ":", "[::1"):
             run = subprocess.run(self.server.command("--listen", listen), capture_output=True,
                                  text=True, timeout=WAIT_S)
-            self.assertEqual(run.returncode, 1, listen)
+            self.assertEqual(run.returncode, 2, listen)
             self.assertIn("listen", run.stderr)
 
     def test_a_clean_stop_leaves_no_process_and_no_note(self):

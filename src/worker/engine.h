@@ -30,7 +30,8 @@ struct shoal {
     void *exchange_memory;
     uint8_t *shadow;
     struct transfer_segment *segment;
-    struct member_commit *commits;
+    struct member_step *log_step;
+    struct wire_turn *log_turn;
     struct ckpt_range *range; /* of this member's shard, for saver_order */
 
     pthread_mutex_t lock;

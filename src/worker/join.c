@@ -17,7 +17,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { COMMITS_KEPT = 4096 }; /* an hour of one step a second, and some more */
+/* An hour of 18 steps a second, whose slots move every 4 seconds. */
+enum { STEPS_KEPT = 65536, TURNS_KEPT = 1024 };
 
 void engine_release(struct shoal *shoal)
 {
@@ -34,7 +35,8 @@ void engine_release(struct shoal *shoal)
     pages_unmap(shoal->exchange_memory, exchange_size(&shoal->job.layout));
     mem_free(shoal->final_count);
     mem_free(shoal->shadow);
-    mem_free(shoal->commits);
+    mem_free(shoal->log_step);
+    mem_free(shoal->log_turn);
     mem_free(shoal->segment);
     mem_free(shoal->range);
     moments_free(&shoal->job);
@@ -57,11 +59,12 @@ static bool allocate(struct shoal *shoal, struct error *ret_error)
     shoal->final_count = mem_zalloc(layout->block_count, sizeof *shoal->final_count);
     shoal->shadow = mem_zalloc(state_bytes(job), 1); /* touched only when a sync fills it */
     shoal->segment = mem_zalloc((size_t)job->tensor_count + 1, sizeof *shoal->segment);
-    shoal->commits = mem_zalloc(COMMITS_KEPT, sizeof *shoal->commits);
+    shoal->log_step = mem_zalloc(STEPS_KEPT, sizeof *shoal->log_step);
+    shoal->log_turn = mem_zalloc(TURNS_KEPT, sizeof *shoal->log_turn);
     shoal->member = mem_zalloc(1, sizeof *shoal->member);
     if (shoal->scale == NULL || shoal->gradient == NULL || shoal->exchange_memory == NULL ||
         shoal->final_count == NULL || shoal->shadow == NULL || shoal->segment == NULL ||
-        shoal->commits == NULL || shoal->member == NULL) {
+        shoal->log_step == NULL || shoal->log_turn == NULL || shoal->member == NULL) {
         mem_free(shoal->member);
         shoal->member = NULL;
         return error_set(ret_error, "out of memory for the gradients of %llu elements",
@@ -111,8 +114,10 @@ static bool set_up_member(struct shoal *shoal, struct error *ret_error)
         .memory = memory,
         .host = hash_of(host),
         .recorder = shoal->page != NULL ? status_recorder(shoal->page) : &shoal->recorder,
-        .log = shoal->commits,
-        .log_max = COMMITS_KEPT,
+        .log = {.step = shoal->log_step,
+                .turn = shoal->log_turn,
+                .step_max = STEPS_KEPT,
+                .turn_max = TURNS_KEPT},
     };
     memcpy(config.moment, job->moment, sizeof config.moment);
     member_init(shoal->member, &config);

@@ -12,7 +12,8 @@ enum { ELEMENTS = 600, BLOCKS = 3 };
 
 struct victim {
     struct member member;
-    struct member_commit log[2];
+    struct member_step log_step[2];
+    struct wire_turn log_turn[2];
     struct layout layout;
     uint64_t start[BLOCKS + 1];
     uint32_t tensor_block[2];
@@ -44,8 +45,7 @@ static void set_up(struct victim *v, bool sharded)
         .state = {&v->segment, 1, sizeof v->weights},
         .shadow = v->shadow,
         .recorder = &v->recorder,
-        .log = v->log,
-        .log_max = 2,
+        .log = {.step = v->log_step, .turn = v->log_turn, .step_max = 2, .turn_max = 2},
         .moment_count = sharded ? 2 : 0,
         .moment = {v->moment[0], v->moment[1]},
         .next_weights = v->next_weights,

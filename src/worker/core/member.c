@@ -35,7 +35,8 @@ void member_init(struct member *m, const struct member_config *config)
     ASSERT(config->slot_count > 0);
     ASSERT(config->slot_count <= GROUP_SLOTS_MAX);
     ASSERT(config->gang > 0);
-    ASSERT(config->log_max > 0);
+    ASSERT(config->log.step_max > 0);
+    ASSERT(config->log.turn_max > 0);
     memset(m, 0, sizeof *m);
     m->config = *config;
     m->me = GROUP_NOBODY;
@@ -130,7 +131,7 @@ static void speak(struct member *m)
     bool lost = m->speaker != 0 && member_status_of(m, m->speaker) == NULL;
     m->speaker = speaker;
     if (speaker == m->config.id)
-        member_repeat_log(m, m->config.log_max);
+        member_repeat_log(m, m->config.log.step_max);
     else if (lost) /* the new one may have come too late to know them */
         member_repeat_log(m, MEMBER_REPEAT_MAX);
 }

@@ -143,6 +143,23 @@ struct member_commit {
     struct wire_turn turn;
 };
 
+/* A step that ended, without who computed it. */
+struct member_step {
+    uint64_t step;
+    uint64_t turn; /* position in member_log.turn of who computed what */
+    uint32_t attempt, redone_slots;
+    float loss;
+    bool not_finite;
+};
+
+/* See member_log.c. The caller gives both rings; positions count all that were ever appended. */
+struct member_log {
+    struct member_step *step; /* [step_max] how many a reporter may be behind, at least 1 */
+    struct wire_turn *turn;   /* [turn_max] one for all steps between two changes, at least 1 */
+    uint64_t step_max, turn_max;
+    uint64_t first, end, turn_end; /* steps from first to end are known; 0 at the start */
+};
+
 struct member_config {
     uint64_t id;
     uint64_t steps, weights_hash;
@@ -158,8 +175,7 @@ struct member_config {
     struct transfer_state state; /* weights, then scales */
     uint8_t *shadow;             /* state.total_bytes */
     struct recorder *recorder;   /* NULL: nothing is recorded, told or judged */
-    struct member_commit *log;   /* [log_max] */
-    uint32_t log_max;            /* how many steps a reporter may be away, at least 1 */
+    struct member_log log;
     uint32_t moment_count;       /* 0: the optimizer's state is the program's */
     float *moment[HANDOVER_ARRAYS_MAX]; /* [elements] each; only what is held has to be there */
     float *next_weights;                /* [elements] params of the step in work */
@@ -219,7 +235,7 @@ struct member {
     int64_t told_us;            /* since when it has stood there */
     bool gap_filled;            /* for this value of `told` */
     uint64_t gap_next, gap_end; /* part of the log being told again */
-    uint64_t log_end, log_next; /* counts of all appended; of all handed over or skipped */
+    uint64_t log_next;          /* steps of the log handed over or skipped */
 
     enum member_want work; /* that the computing thread was given; meaningful unless parked */
     bool waits_for_data;   /* it said so */
@@ -351,6 +367,8 @@ bool member_is_there(const struct member *m, uint32_t index);
 bool member_waits_for_watchers(const struct member *m);
 struct member_peer *member_find(struct member *m, uint64_t id); /* NULL: never seen */
 const struct member_peer *member_peer_of(const struct member *m, uint64_t id);
+/* member_log.c: the step just applied joins the log; its newest `count` steps are told again. */
+void member_log_append(struct member *m);
 void member_repeat_log(struct member *m, uint64_t count);
 void member_fill_gap(struct member *m);
 void member_void_sums(struct member *m);

@@ -92,7 +92,8 @@ struct node {
     uint32_t posts; /* on its board, so far */
     size_t board_bytes;
     _Alignas(8) uint8_t board[WIRE_BOARD_BYTES];
-    struct member_commit log[STEPS_MAX];
+    struct member_step log_step[STEPS_MAX];
+    struct wire_turn log_turn[STEPS_MAX];
     float weights[WEIGHTS], initial[WEIGHTS], gradient[ELEMENTS];
     float moment[MOMENTS][ELEMENTS], next_weights[ELEMENTS];
     int16_t scale[BLOCKS];

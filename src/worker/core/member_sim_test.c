@@ -205,7 +205,7 @@ static void a_leaver_with_the_only_copy_loses_nothing(void **state)
         written++;
         assert_int_equal(w.founds, 1);
         assert_true(w.left_at > 2);
-        assert_true(w.node[w.node_count - 1].member.log_end + w.left_at == w.steps);
+        assert_true(w.node[w.node_count - 1].member.config.log.end + w.left_at == w.steps);
     }
     assert_true(handed_over > 10);
     assert_true(written > 10);

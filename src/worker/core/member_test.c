@@ -12,7 +12,8 @@ enum { ELEMENTS = 300, BLOCKS = 2, SLOTS = 4, ME = 5, LEADER = 3 };
 
 struct bench {
     struct member member;
-    struct member_commit log[4];
+    struct member_step log_step[4];
+    struct wire_turn log_turn[4];
     struct layout layout;
     uint64_t start[BLOCKS + 1];
     uint32_t tensor_block[2];
@@ -50,8 +51,7 @@ static void set_up(struct bench *b)
         .mean = b->mean,
         .state = {&b->segment, 1, sizeof b->weights},
         .shadow = b->shadow,
-        .log = b->log,
-        .log_max = 4,
+        .log = {.step = b->log_step, .turn = b->log_turn, .step_max = 4, .turn_max = 4},
     };
     member_init(&b->member, &config);
     member_start(&b->member, 0);

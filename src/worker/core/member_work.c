@@ -134,59 +134,9 @@ void member_applied(struct member *m)
     member_shard_moved(m);
     m->self.moved_by = m->commit.turn.tag;
     member_void_sums(m);
-    m->config.log[m->log_end++ % m->config.log_max] = m->commit;
-    if (m->speaker != m->config.id) m->log_next = m->log_end;
+    member_log_append(m);
     member_tell_moved(m);
     member_settle(m);
-}
-
-static const struct member_commit *log_at(const struct member *m, uint64_t position)
-{
-    return &m->config.log[position % m->config.log_max];
-}
-
-static uint64_t log_first(const struct member *m)
-{
-    return m->log_end > m->config.log_max ? m->log_end - m->config.log_max : 0;
-}
-
-void member_repeat_log(struct member *m, uint64_t count)
-{
-    uint64_t first = m->log_end > count ? m->log_end - count : 0;
-    if (first < log_first(m)) first = log_first(m);
-    if (first < m->log_next) m->log_next = first;
-}
-
-void member_told(struct member *m, uint64_t steps)
-{
-    if (steps <= m->told && m->told_us != 0) return;
-    m->told = steps;
-    m->told_us = m->now_us;
-    m->gap_filled = false;
-}
-
-/* Whoever reported a step is gone, and its report with it: the step stays missing. */
-void member_fill_gap(struct member *m)
-{
-    if (m->told_us == 0 || m->gap_filled || m->now_us - m->told_us < MEMBER_GAP_US) return;
-    uint64_t first = log_first(m);
-    while (first < m->log_end && log_at(m, first)->step < m->told) first++;
-    if (first == m->log_end) return; /* we know of nothing that is missing, yet */
-    m->gap_filled = true;
-    m->gap_next = first;
-    m->gap_end = m->log_end - first > MEMBER_REPEAT_MAX ? first + MEMBER_REPEAT_MAX : m->log_end;
-}
-
-bool member_take_commit(struct member *m, struct member_commit *ret_commit)
-{
-    if (m->gap_next < log_first(m)) m->gap_next = log_first(m);
-    if (m->log_next < log_first(m)) m->log_next = log_first(m);
-    while (m->gap_next < m->gap_end || m->log_next < m->log_end) {
-        uint64_t *next = m->gap_next < m->gap_end ? &m->gap_next : &m->log_next;
-        *ret_commit = *log_at(m, (*next)++);
-        if (ret_commit->step >= m->told) return true;
-    }
-    return false;
 }
 
 void member_leave(struct member *m)

@@ -2,6 +2,7 @@
  * daemon now and then. */
 #include "core/ask.h"
 #include "core/assert.h"
+#include "core/check_parts.h"
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/near.h"
@@ -15,7 +16,7 @@
 #include "core/promise.h"
 #include "core/victims.h"
 
-static void check_list(const struct list *list, struct chain chain)
+void check_list(const struct list *list, struct chain chain)
 {
     uint32_t count = 0, previous = SLOT_NONE;
     for (uint32_t at = list->head; at != SLOT_NONE; at = list_link(chain, at)->next) {
@@ -26,109 +27,6 @@ static void check_list(const struct list *list, struct chain chain)
     }
     ASSERT(count == list->count);
     ASSERT(list->tail == previous);
-}
-
-/* By hand: the builtin may be a call outside. */
-static uint32_t count_bits(uint32_t mask)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < DEVICES_NAMED_MAX; i++) count += mask >> i & 1;
-    return count;
-}
-
-/* Whole devices are of one lease each, shares lie on others. */
-static void check_devices(const pool *p, const struct node *n)
-{
-    uint32_t whole = 0, shared = 0;
-    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
-        const struct lease *own = &p->leases[l];
-        uint32_t named = n->device_count > DEVICES_NAMED_MAX ? 0 : part_devices(own);
-        ASSERT(count_bits(own->device_mask) == named);
-        if (named == 0) continue;
-        ASSERT(n->device_count == DEVICES_NAMED_MAX || own->device_mask >> n->device_count == 0);
-        ASSERT((whole & own->device_mask) == 0);
-        if (own->device_index == SLOT_NONE) {
-            ASSERT((shared & own->device_mask) == 0);
-            whole |= own->device_mask;
-        } else {
-            ASSERT(own->device_mask == UINT32_C(1) << own->device_index);
-            shared |= own->device_mask;
-        }
-    }
-}
-
-/* Instances lie at legal places, apart from each other and from shares of another kind. */
-static void check_instances(const pool *p, const struct node *n)
-{
-    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
-        const struct lease *own = &p->leases[l];
-        if (own->mig == 0) continue;
-        const struct mig_geometry *g =
-            mig_geometry_of(p->models[p->offers[n->offer].model].mig_slices);
-        ASSERT(g != NULL && (own->mig & 0xff) <= g->profile_count);
-        const struct mig_profile *profile = &g->profiles[(own->mig & 0xff) - 1];
-        ASSERT((profile->starts >> (own->mig >> 8) & 1) != 0);
-        ASSERT(own->device_milli == 1000u * profile->size / g->slices);
-        for (uint32_t m = own->node_link.next; m != SLOT_NONE; m = p->leases[m].node_link.next) {
-            const struct lease *other = &p->leases[m];
-            if (other->device_index != own->device_index) continue;
-            ASSERT(other->mig != 0);
-            uint32_t start = own->mig >> 8, at = other->mig >> 8;
-            uint32_t size = g->profiles[(other->mig & 0xff) - 1].size;
-            ASSERT(start + profile->size <= at || at + size <= start);
-        }
-    }
-}
-
-/* What is kept is kept for somebody who waits, and for nobody twice. */
-static void check_keeps(const pool *p)
-{
-    ASSERT(p->mig_keep_count <= MIG_KEEPS_MAX);
-    for (uint32_t i = 0; i < p->mig_keep_count; i++) {
-        const struct mig_keep *keep = &p->mig_keeps[i];
-        uint64_t waiting = 0;
-        ASSERT(keep->slices != 0);
-        for (uint32_t s = 0; s < p->shapes_end; s++)
-            if (p->shapes[s].ask_hash == keep->ask_hash) waiting += p->shapes[s].queue.count;
-        ASSERT(waiting > 0);
-        for (uint32_t other = 0; other < i; other++)
-            if (p->mig_keeps[other].node_key == keep->node_key &&
-                p->mig_keeps[other].device_index == keep->device_index)
-                ASSERT((p->mig_keeps[other].slices & keep->slices) == 0);
-    }
-}
-
-/* No device is given out more than once over, no host more than it has. */
-static void check_shares(const pool *p, const struct node *n)
-{
-    uint64_t cpu_milli = 0, memory_mib = 0;
-    uint32_t opened = 0;
-    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
-        const struct lease *own = &p->leases[l];
-        cpu_milli += own->host_cpu_milli;
-        memory_mib += own->host_memory_mib;
-        if (own->device_index == SLOT_NONE) continue;
-        ASSERT(own->device_index < n->device_count);
-        ASSERT(own->device_milli < 1000 || own->mig != 0);
-        uint32_t milli = 0, earlier = 0;
-        uint64_t device_memory_mib = 0;
-        bool before = true;
-        for (uint32_t m = n->leases.head; m != SLOT_NONE; m = p->leases[m].node_link.next) {
-            before = before && m != l;
-            if (p->leases[m].device_index != own->device_index) continue;
-            milli += p->leases[m].device_milli;
-            device_memory_mib += p->leases[m].memory_mib;
-            earlier += before;
-        }
-        ASSERT(milli <= 1000);
-        ASSERT(device_memory_mib <= n->device_memory_mib);
-        opened += earlier == 0;
-    }
-    ASSERT(opened == n->devices_shared);
-    if (n->host_cpu_milli != 0) ASSERT(cpu_milli <= n->host_cpu_milli);
-    if (n->host_memory_mib != 0) ASSERT(memory_mib <= n->host_memory_mib);
-    if (n->shared_listed) ASSERT(n->state == NODE_READY);
-    if (n->shared_listed) ASSERT(n->devices_shared > 0);
 }
 
 /* What a job holds is together and apart as it asked. */
@@ -149,36 +47,6 @@ static void check_near(const pool *p, const struct job *j)
             if (near.spread != TOPOLOGY_ANY) ASSERT(near_are_apart(p, near.spread, l->node, other));
         }
     }
-}
-
-static void check_node(const pool *p, uint32_t slot)
-{
-    const struct node *n = &p->nodes[slot];
-    ASSERT(table_find(&p->node_table, n->node_key) == slot);
-    ASSERT(heap_key(&p->timers, timer_of_node(slot)) == node_due_us(p, slot));
-    check_list(&n->leases, CHAIN(p->leases, node_link));
-    if (n->state == 0) {
-        ASSERT(!n->billing);
-        ASSERT(n->leases.count == 0);
-        return;
-    }
-    ASSERT(n->leases.count <= NODE_LEASES_MAX);
-    uint32_t leased = 0;
-    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
-        ASSERT(p->leases[l].node == slot);
-        if (p->leases[l].device_index == SLOT_NONE) leased += part_devices(&p->leases[l]);
-        if (n->state == NODE_RELEASING) ASSERT(p->leases[l].state == LEASE_OVER);
-    }
-    ASSERT(leased + n->devices_shared + n->devices_free == n->device_count);
-    check_devices(p, n);
-    check_instances(p, n);
-    check_shares(p, n);
-    ASSERT((n->state >= NODE_BOOTING && n->state <= NODE_DRAINING) <= (n->offer != SLOT_NONE));
-    if (n->state == NODE_BOOTING || n->state == NODE_READY) ASSERT(n->billing);
-    if (n->state == NODE_ORDERED) ASSERT(!n->billing);
-    if (n->idle_listed) ASSERT(n->state == NODE_READY);
-    if (n->idle_listed) ASSERT(n->devices_free > 0);
-    if (n->billing) ASSERT(n->settled_us <= p->now_us);
 }
 
 /* What a node has promised, in the order of those it was promised to. */
@@ -269,19 +137,6 @@ static void check_victims(const pool *p)
         with_victims += count > 0;
     }
     ASSERT(listed == with_victims);
-}
-
-static void check_nodes(const pool *p)
-{
-    uint32_t live = 0;
-    for (uint32_t slot = 0; slot < p->nodes_end; slot++) {
-        check_node(p, slot);
-        live += p->nodes[slot].state != 0;
-    }
-    ASSERT(live == p->node_count);
-    ASSERT(live + p->nodes_free.count == p->nodes_end);
-    ASSERT(p->node_table.count == p->nodes_end);
-    check_list(&p->nodes_free, CHAIN(p->nodes, offer_link));
 }
 
 static void check_leases(const pool *p)
@@ -447,74 +302,6 @@ static void check_terms(const pool *p)
         users -= p->shapes[s].terms != TERMS_NONE;
     }
     ASSERT(users == 0);
-}
-
-static bool account_is_under(const pool *p, uint32_t account, uint32_t above)
-{
-    while (account != SLOT_NONE && account != above) account = p->accounts[account].parent;
-    return account == above;
-}
-
-/* What accounts say they hold is what their jobs' leases hold. */
-static void check_account(const pool *p, uint32_t slot)
-{
-    const struct account *a = &p->accounts[slot];
-    int64_t held_milli[QUOTA_KINDS] = {0}, usd_micros_per_hour = 0, reserved_usd_micros = 0;
-    uint32_t workers = 0, jobs = 0;
-    for (uint32_t i = 0; i < p->leases_end; i++) {
-        const struct lease *l = &p->leases[i];
-        if (l->state == LEASE_FREE || !l->quota_counted) continue;
-        if (!account_is_under(p, p->jobs[l->job].account, slot)) continue;
-        held_milli[l->quota_kind] += l->quota_ncu_milli;
-        usd_micros_per_hour += l->quota_usd_micros_per_hour;
-        reserved_usd_micros += l->reserved_usd_micros;
-        workers++;
-    }
-    for (uint32_t j = 0; j < p->jobs_end; j++)
-        jobs += job_is_live(&p->jobs[j]) && account_is_under(p, p->jobs[j].account, slot);
-    ASSERT(reserved_usd_micros == a->reserved_usd_micros);
-    ASSERT(workers == a->workers);
-    ASSERT(jobs == a->jobs);
-    ASSERT(usd_micros_per_hour == a->usd_micros_per_hour);
-    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
-        ASSERT(held_milli[kind] == a->held_milli[kind]);
-}
-
-/* What a gate counts is what leases of bought capacity under it hold and have set aside. */
-static void check_gates(const pool *p)
-{
-    int64_t hour[JOB_CLASS_END] = {0}, pool_hour = 0, pools = 0, reserved = 0, all_reserved = 0;
-    for (uint32_t i = 0; i < p->leases_end; i++) {
-        const struct lease *l = &p->leases[i];
-        if (l->state == LEASE_FREE || !l->quota_counted || !l->gated) continue;
-        hour[p->jobs[l->job].job_class] += l->quota_usd_micros_per_hour;
-        reserved += l->reserved_usd_micros;
-        if (l->gate_pool != SLOT_NONE) pool_hour += l->quota_usd_micros_per_hour;
-    }
-    for (uint32_t i = 0; i < JOB_CLASS_END; i++) {
-        ASSERT(p->class_gates[i].usd_micros_per_hour == hour[i]);
-        all_reserved += p->class_gates[i].reserved_usd_micros;
-    }
-    for (uint32_t i = 0; i < p->config.limits.pools_max; i++)
-        pools += p->pool_gates[i].usd_micros_per_hour;
-    ASSERT(all_reserved == reserved);
-    ASSERT(p->accounts[0].gate.reserved_usd_micros == reserved);
-    ASSERT(pools == pool_hour);
-}
-
-static void check_accounts(const pool *p)
-{
-    uint32_t waiting = 0;
-    for (uint32_t i = 0; i < p->accounts_end; i++) check_account(p, i);
-    for (uint32_t s = p->shapes_used.head; s != SLOT_NONE; s = p->shapes[s].shapes_link.next)
-        waiting += p->shapes[s].quota_waits;
-    ASSERT(waiting == p->quota_waiting);
-    uint32_t borrowers = 0;
-    for (uint32_t i = 1; i < p->accounts_end; i++)
-        for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++)
-            borrowers += p->accounts[p->accounts[i].parent].owners_below[kind] &&
-                         p->accounts[i].held_milli[kind] > p->accounts[i].total_milli[kind];
-    ASSERT(borrowers == p->quota_borrowers);
 }
 
 static void check_matched_job(const pool *p, uint32_t slot)

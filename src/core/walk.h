@@ -122,6 +122,13 @@ static inline void walk_u8(struct walk *w, uint8_t *value)
     *value = (uint8_t)walk_value(w, *value, 1);
 }
 
+/* walk_rules.c */
+void walk_catalog(struct walk *w, pool *p);
+void walk_quotas(struct walk *w, pool *p);
+void walk_works(struct walk *w, pool *p);
+void walk_matching(struct walk *w, pool *p);
+void walk_watch(struct walk *w, pool *p);
+
 /* Digest and write leave the state as it is. */
 void walk_pool(struct walk *w, pool *p);
 

@@ -27,7 +27,7 @@ struct seen { /* everybody heard from, this member included, by id */
     bool out[GROUP_PEERS_MAX + 1]; /* left out of turns, by member_plan() */
 };
 
-/* Same weights as the furthest ahead? */
+/* member_see.c: same weights as the furthest ahead? */
 bool member_is_level(const struct seen *seen, uint32_t i);
 
 /* member_plan_shard.c: the turn that sharded moments want before anything else goes on. */

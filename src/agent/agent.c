@@ -367,6 +367,9 @@ static void start_loop(struct agent *agent)
     agent->lease_until_us = now_us + agent->lease_ms * 1000;
     agent->next_report_us = now_us;
     clock_format(clock_wall_us(), agent->started);
+    if (agent->options.emulate_slot_us == 0) /* made-up devices are nowhere */
+        layout_read(agent->options.sysfs, /* nvml */ NULL, getenv("CUDA_VISIBLE_DEVICES"),
+                    agent->options.device_count, &agent->layout);
     (void)uv_timer_init(agent->loop, &agent->timer);         /* always 0 */
     (void)uv_signal_init(agent->loop, &agent->child_signal); /* 0 once the loop has its pipe */
     (void)uv_signal_init(agent->loop, &agent->term_signal);

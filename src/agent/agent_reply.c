@@ -79,7 +79,11 @@ static bool make_room(struct agent *agent)
 
 static void start(struct agent *agent, const struct reply_worker *wanted)
 {
+    cpu_set_t processors; /* at its devices */
+    bool bound =
+        layout_processors(agent->options.sysfs, &agent->layout, wanted->device_mask, &processors);
     const struct worker_place place = {
+        .processors = bound ? &processors : NULL,
         .model = agent->options.device_model,
         .zone = agent->options.zone,
         .dir = agent->data_dir,

@@ -49,6 +49,9 @@ static char *write_report(struct agent *agent, struct report_room *room)
         .device_model = agent->options.device_model,
         .device_count = agent->options.device_count,
         .device_vram_mib = agent->options.vram_mib,
+        .rack = agent->options.rack,
+        .emulated = agent->options.emulate_slot_us > 0,
+        .groups = agent->layout.groups,
         .worker_count = fill_workers(agent, room),
         .workers = room->workers,
         .progress_count =

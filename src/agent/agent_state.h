@@ -8,6 +8,7 @@
 #ifndef SHOAL_AGENT_AGENT_STATE_H
 #define SHOAL_AGENT_AGENT_STATE_H
 
+#include "agent/layout.h"
 #include "agent/link.h"
 #include "agent/options.h"
 #include "agent/progress_queue.h"
@@ -55,6 +56,7 @@ struct agent {
     struct log_queue logs;
     struct progress_queue progress;
     struct stall_board stalls;
+    struct layout layout;
 };
 
 /* agent_send.c */

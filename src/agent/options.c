@@ -1,7 +1,9 @@
 #include "agent/options.h"
+#include "codec/agent_report.h"
 #include "codec/yaml.h"
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEVICES_MAX = 64, VRAM_MIB_MAX = 4 << 20, LEASE_MS_DEFAULT = 15000 };
@@ -21,6 +23,8 @@ static void print_usage(void)
         "  --devices N        how many (default 1)\n"
         "  --vram-mib M       memory of one device\n"
         "  --zone Z           zone the machine is in, for the workers\n"
+        "  --rack R           rack it stands in (default: $SHOAL_RACK, else not known)\n"
+        "  --sysfs DIR        where the kernel tells of devices and NUMA nodes (/sys)\n"
         "  --data DIR         status pages go here (default: a new folder under /tmp)\n"
         "  --lease-ms N       stop everything when the server is silent this long (15000, until\n"
         "                     the server says otherwise)\n"
@@ -75,6 +79,18 @@ static bool take_key(const char *text, uint64_t *ret_key, struct error *ret_erro
     return true;
 }
 
+static bool take_rack(const char *text, struct agent_options *options, struct error *ret_error)
+{
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++)
+        if (text[i] <= ' ' || text[i] > '~') length = SIZE_MAX - 1;
+    if (length > REPORT_RACK_MAX)
+        return error_set(ret_error, "rack \"%.80s\": at most %d printable characters, no blanks",
+                         text, REPORT_RACK_MAX);
+    options->rack = text;
+    return true;
+}
+
 static bool take(int option, const char *name, const char *value, struct agent_options *options,
                  struct error *ret_error)
 {
@@ -84,6 +100,8 @@ static bool take(int option, const char *name, const char *value, struct agent_o
     case 't': options->token_file = value; return true;
     case 'f': options->server_file = value; return true;
     case 'z': options->zone = value; return true;
+    case 'r': return take_rack(value, options, ret_error);
+    case 'y': options->sysfs = value; return true;
     case 'd': options->data_dir = value; return true;
     case 'n': return take_key(value, &options->node_key, ret_error);
     case 'm':
@@ -116,13 +134,18 @@ enum agent_options_result agent_options_parse(int argc, char **argv,
         {"devices", required_argument, NULL, 'c'},
         {"vram-mib", required_argument, NULL, 'v'},
         {"zone", required_argument, NULL, 'z'},
+        {"rack", required_argument, NULL, 'r'},
+        {"sysfs", required_argument, NULL, 'y'},
         {"data", required_argument, NULL, 'd'},
         {"lease-ms", required_argument, NULL, 'l'},
         {"emulate-slot-us", required_argument, NULL, 'e'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    struct agent_options options = {.zone = "", .device_count = 1, .lease_ms = LEASE_MS_DEFAULT};
+    struct agent_options options = {
+        .zone = "", .rack = "", .sysfs = "/sys", .device_count = 1, .lease_ms = LEASE_MS_DEFAULT};
+    const char *rack = getenv("SHOAL_RACK");
+    if (rack != NULL && !take_rack(rack, &options, ret_error)) return AGENT_OPTIONS_WRONG;
     int index = 0;
     optind = 1;
     for (int option; (option = getopt_long(argc, argv, "h", names, &index)) != -1;) {

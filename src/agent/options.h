@@ -8,7 +8,8 @@
 struct agent_options {
     const char *server_url, *token_file; /* borrowed from argv, like all texts here */
     const char *server_file;             /* NULL, or where to look for a new address */
-    const char *zone;                    /* "" when not given */
+    const char *zone, *rack;             /* "" when not given */
+    const char *sysfs;                   /* where topology is read (layout.h) */
     const char *data_dir;                /* NULL: a folder of its own under /tmp */
     char device_model[128];              /* as given, or the name of the processor */
     uint64_t node_key;

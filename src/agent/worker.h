@@ -20,6 +20,7 @@
 #include "agent/log_queue.h"
 #include "agent/stall.h"
 #include "codec/worker_line.h"
+#include <sched.h>
 #include <stdbool.h>
 #include <sys/types.h>
 #include <uv.h>
@@ -38,7 +39,8 @@ struct worker_host { /* callbacks from the loop */
 struct worker_place { /* what the agent knows and the job does not */
     const char *model, *zone, *dir;
     uint64_t node_key;
-    int64_t emulate_slot_us; /* 0: not emulated */
+    int64_t emulate_slot_us;     /* 0: not emulated */
+    const cpu_set_t *processors; /* where it runs; NULL: where the agent does */
 };
 
 struct worker {

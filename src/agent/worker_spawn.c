@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-enum { TALK_FD = 3, FIXED_COUNT = 24, CANNOT_EXEC = 127 };
+enum { TALK_FD = 3, FIXED_COUNT = 25, CANNOT_EXEC = 127 };
 
 /* ---- environment: the agent's, then the job's, then ours; later ones win ---- */
 
@@ -104,7 +104,8 @@ static void put_devices(struct environment *env, const struct reply_worker *want
     if (wanted->mig_compute > 0)
         put(env, mem_printf("SHOAL_MIG=%" PRIu32 "g@%" PRIu32 "%s", wanted->mig_compute,
                             wanted->mig_start, place->emulate_slot_us > 0 ? " emulated" : ""));
-    if (place->emulate_slot_us > 0) return; /* its devices are made up */
+    if (place->emulate_slot_us > 0) return;           /* its devices are made up */
+    put_text(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID"); /* the numbers below mean what we read */
     for (size_t i = 0; i < sizeof visible / sizeof visible[0]; i++) {
         char *list = list_devices(wanted->device_mask, getenv(visible[i]));
         if (list == NULL) env->failed = true;
@@ -154,6 +155,7 @@ struct child_plan {
     char **args;
     char **environment;
     const char *dir;
+    const cpu_set_t *processors;
     int out_fd, err_fd, talk_fd;
     pid_t agent;
 };
@@ -180,6 +182,16 @@ static void place_fds(const struct child_plan *plan)
     (void)close_range(TALK_FD + 1, ~0U, 0); /* belt and braces: all of ours close on exec anyway */
 }
 
+/* Of the processors at its devices those that the agent itself may use; where it may use none of them the
+ * worker runs where the agent does. Its memory follows: the kernel takes it from where it runs. */
+static void bind_to(const cpu_set_t *processors)
+{
+    cpu_set_t own, both;
+    if (processors == NULL || sched_getaffinity(0, sizeof own, &own) != 0) return;
+    CPU_AND(&both, &own, processors);
+    if (CPU_COUNT(&both) > 0) (void)sched_setaffinity(0, sizeof both, &both); /* it only helps */
+}
+
 static _Noreturn void run_child(const struct child_plan *plan)
 {
     sigset_t none;
@@ -191,6 +203,7 @@ static _Noreturn void run_child(const struct child_plan *plan)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* known option */
     if (getppid() != plan->agent) _exit(CANNOT_EXEC); /* the agent died in between */
     place_fds(plan);
+    bind_to(plan->processors);
     if (plan->dir[0] != '\0' && chdir(plan->dir) != 0) fail_in_child("enter", plan->dir);
     environ = plan->environment;
     (void)execvp(plan->args[0], plan->args); /* returns only on failure */
@@ -227,8 +240,13 @@ bool worker_spawn(const struct reply_worker *wanted, const struct worker_place *
                         error_errno(errno));
         goto done;
     }
-    const struct child_plan plan = {args,    env.entries, wanted->dir == NULL ? "" : wanted->dir,
-                                    out[1],  err[1],      talk[1],
+    const struct child_plan plan = {args,
+                                    env.entries,
+                                    wanted->dir == NULL ? "" : wanted->dir,
+                                    place->processors,
+                                    out[1],
+                                    err[1],
+                                    talk[1],
                                     getpid()};
     pid_t pid = fork();
     if (pid == 0) run_child(&plan);

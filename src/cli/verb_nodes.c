@@ -4,8 +4,11 @@
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { GROUPS_MAX = 15 }; /* of one level in a node; docs/protocol.md */
 
 static enum term_style style_of(const char *state)
 {
@@ -34,6 +37,41 @@ static void add_leases(struct table *table, const json_t *row)
     text_free(&text);
 }
 
+/* "4+4": devices in each group, of a list of each device's group; false: not all are known. */
+static bool sizes_of(struct text *text, const json_t *list, json_int_t devices)
+{
+    uint32_t counts[GROUPS_MAX + 1] = {0};
+    size_t i;
+    json_t *group;
+    json_array_foreach(list, i, group)
+    {
+        json_int_t number = json_integer_value(group);
+        if (number <= 0 || number > GROUPS_MAX) return false;
+        counts[number]++;
+    }
+    if (devices == 0 || json_array_size(list) != (size_t)devices) return false;
+    for (uint32_t number = 1; number <= GROUPS_MAX && counts[number] > 0; number++)
+        text_add(text, "%s%" PRIu32, number == 1 ? " " : "+", counts[number]);
+    return true;
+}
+
+/* The tightest level at which it is known which devices lie together, and how many do. */
+static void add_groups(struct table *table, const json_t *row)
+{
+    static const char *const levels[] = {"nvlink", "pcie", "numa"};
+    const json_t *groups = json_object_get(row, "groups");
+    struct text text = {0};
+    for (size_t i = 0; i < 3 && text.count == 0; i++) {
+        struct text sizes = {0};
+        if (sizes_of(&sizes, json_object_get(groups, levels[i]), row_int(row, "devices")))
+            text_add(&text, "%s%s", levels[i], text_get(&sizes));
+        text_free(&sizes);
+    }
+    const char *otherwise = json_is_true(json_object_get(row, "emulated")) ? "emulated" : "unknown";
+    table_cell(table, "%s", text.count > 0 ? text_get(&text) : otherwise);
+    text_free(&text);
+}
+
 static void add_node(struct table *table, const json_t *row)
 {
     char text[FORMAT_BYTES];
@@ -43,6 +81,7 @@ static void add_node(struct table *table, const json_t *row)
     table_cell(table, "%s", row_text(row, "model"));
     const char *rack = row_text(row, "rack");
     table_cell(table, "%s%s%s", row_text(row, "zone"), rack[0] == '\0' ? "" : " ", rack);
+    add_groups(table, row);
     table_cell(table, "%s", row_text(row, "capacity"));
     table_cell(table, "%s", row_text(row, "state"));
     table_cell(table, "%s", up_us == 0 ? "-" : format_duration(text, clock_wall_us() - up_us));
@@ -54,9 +93,9 @@ static void add_node(struct table *table, const json_t *row)
 static bool nodes_print(const json_t *answer, const struct term *term, struct error *ret_error)
 {
     static const struct table_column columns[] = {
-        {"node", TABLE_RIGHT}, {"model", TABLE_LEFT},  {"zone", TABLE_LEFT},
-        {"kind", TABLE_LEFT},  {"state", TABLE_LEFT},  {"up", TABLE_RIGHT},
-        {"$/h", TABLE_RIGHT},  {"spent", TABLE_RIGHT}, {"doing", TABLE_LEFT},
+        {"node", TABLE_RIGHT},  {"model", TABLE_LEFT}, {"zone", TABLE_LEFT}, {"joined", TABLE_LEFT},
+        {"kind", TABLE_LEFT},   {"state", TABLE_LEFT}, {"up", TABLE_RIGHT},  {"$/h", TABLE_RIGHT},
+        {"spent", TABLE_RIGHT}, {"doing", TABLE_LEFT},
     };
     struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
     size_t i;

@@ -1,5 +1,6 @@
 #include "codec/agent_report.h"
 #include "codec/agent_parts.h"
+#include "codec/device_groups.h"
 #include "codec/names.h"
 #include "codec/stall_json.h"
 #include <string.h>
@@ -164,7 +165,8 @@ static void take_report(struct agent_report *report, const struct json_map *top)
     static const char *const keys[] = {"agent", "phase", "device",     "workers", "progress",
                                        "ckpts", "logs",  "logs_after", "stalls",  NULL};
     static const char *const agent_keys[] = {"pid", "started", NULL};
-    static const char *const device_keys[] = {"model", "count", "vram_mib", NULL};
+    static const char *const device_keys[] = {"model",    "count",  "vram_mib", "rack",
+                                              "emulated", "groups", NULL};
     json_known_keys(top, keys);
     struct json_map agent = json_take_map(top, "agent", JSON_REQUIRED);
     json_known_keys(&agent, agent_keys);
@@ -176,6 +178,9 @@ static void take_report(struct agent_report *report, const struct json_map *top)
     report->device_count = (uint32_t)json_take_u64(&device, "count", UINT32_MAX, JSON_REQUIRED);
     report->device_vram_mib =
         (uint32_t)json_take_u64(&device, "vram_mib", UINT32_MAX, JSON_OPTIONAL);
+    report->rack = json_take_text(&device, "rack", REPORT_RACK_MAX, JSON_OPTIONAL);
+    report->emulated = json_take_flag(&device, "emulated");
+    device_groups_take(&report->groups, &device, "groups");
     const char *phase = json_take_text(top, "phase", REPORT_TEXT_MAX, JSON_REQUIRED);
     if (!find_agent_phase(phase, &report->phase))
         json_mistake(top, "phase", "expected joined or leaving");
@@ -253,6 +258,11 @@ char *agent_report_write(const struct agent_report *report)
     json_set_text(device, "model", report->device_model, &failed);
     json_set_u64(device, "count", report->device_count, &failed);
     json_set_u64(device, "vram_mib", report->device_vram_mib, &failed);
+    if (report->rack != NULL && report->rack[0] != '\0')
+        json_set_text(device, "rack", report->rack, &failed);
+    if (report->emulated) json_set(device, "emulated", json_true(), &failed);
+    if (report->groups.form != 0)
+        json_set(device, "groups", device_groups_json(&report->groups, &failed), &failed);
     for (uint32_t i = 0; i < report->worker_count; i++)
         json_append(workers, worker_json(&report->workers[i], &failed), &failed);
     for (uint32_t i = 0; i < report->progress_count; i++)

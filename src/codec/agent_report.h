@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "codec/stall.h"
+#include "core/event.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,7 +28,8 @@ enum {
     REPORT_STALLS_MAX = 16,
     REPORT_SLOTS_TEXT_MAX = 256, /* hex digits: 1024 slots */
     REPORT_LINE_MAX = 8192,      /* bytes of one log line */
-    REPORT_TEXT_MAX = 512,       /* any other text: address, model, time, path */
+    REPORT_RACK_MAX = 63,
+    REPORT_TEXT_MAX = 512, /* any other text: address, model, time, path */
     REPLY_ARGS_MAX = 128,
     REPLY_TEXT_MAX = 16384, /* one argument, one value of the environment */
     REPLY_PEERS_MAX = 4096, /* workers of one job */
@@ -73,6 +75,9 @@ struct agent_report {
     uint32_t phase; /* enum agent_phase */
     const char *device_model;
     uint32_t device_count, device_vram_mib;
+    const char *rack;            /* where the machine stands; "" = not known */
+    bool emulated;               /* its devices are made up */
+    struct device_groups groups; /* which of them lie together; form 0 = not known */
     uint32_t worker_count, progress_count, ckpt_count, log_count, stall_count;
     const struct report_worker *workers;
     const struct report_progress *progress;

@@ -15,7 +15,9 @@
 
 static const char report_text[] =
     "{\"agent\":{\"pid\":1,\"started\":\"2026-11-29T20:14:02.123Z\"},\"phase\":\"joined\","
-    "\"device\":{\"model\":\"H100\",\"count\":1,\"vram_mib\":81920},"
+    "\"device\":{\"model\":\"H100\",\"count\":1,\"vram_mib\":81920,\"rack\":\"r7\",\"emulated\":"
+    "true,"
+    "\"groups\":{\"form\":1,\"nvlink\":[2,0,15],\"pcie\":[],\"numa\":[1]}},"
     "\"workers\":[{\"job\":1,\"worker\":5,\"phase\":\"running\",\"exit_code\":0,\"step\":12,"
     "\"addr\":\"127.0.0.1:40001\",\"tokens_per_s\":1234.5,\"doing\":\"compute\"}],"
     "\"progress\":[{\"job\":1,\"step\":11,\"loss\":3.21,\"generation\":4,\"attempt\":1,"
@@ -45,6 +47,12 @@ static void the_report_of_the_protocol_is_read(void **state)
     assert_string_equal(report.device_model, "H100");
     assert_int_equal(report.device_count, 1);
     assert_int_equal(report.device_vram_mib, 81920);
+    assert_string_equal(report.rack, "r7");
+    assert_true(report.emulated);
+    assert_int_equal(report.groups.form, DEVICE_GROUPS_FORM);
+    assert_int_equal(report.groups.nvlink[0], 0x02);
+    assert_int_equal(report.groups.nvlink[1], 0x0f);
+    assert_int_equal(report.groups.numa[0], 0x01);
     assert_int_equal(report.worker_count, 1);
     assert_int_equal(report.workers[0].worker, 5);
     assert_int_equal(report.workers[0].phase, WORKER_PHASE_RUNNING);

@@ -175,21 +175,21 @@ static void read_parts(struct job_spec *spec, yaml_item *needs)
     read_mig(spec, needs);
 }
 
-/* A level of topology; TOPOLOGY_ANY if the key is not there. */
-static uint8_t read_topology(yaml_item *needs, const char *key)
+/* A level of topology below `end`; TOPOLOGY_ANY if the key is not there. */
+static uint8_t read_topology(yaml_item *needs, const char *key, uint32_t end)
 {
-    const char *words[TOPOLOGY_NVLINK];
-    for (uint32_t i = 0; i < TOPOLOGY_NVLINK; i++) words[i] = name_topology(i);
+    const char *words[TOPOLOGY_END];
+    for (uint32_t i = 0; i < end; i++) words[i] = name_topology(i);
     yaml_item *item = yaml_any(needs, key);
-    return item == NULL ? TOPOLOGY_ANY : (uint8_t)read_word(item, "level", words, TOPOLOGY_NVLINK);
+    return item == NULL ? TOPOLOGY_ANY : (uint8_t)read_word(item, "level", words, end);
 }
 
 /* How near each other its devices are, and how far apart. */
 static void read_nearness(struct job_spec *spec, yaml_item *needs)
 {
     yaml_item *same = yaml_any(needs, "same"), *spread = yaml_any(needs, "spread");
-    spec->terms.affinity = read_topology(needs, "same");
-    spec->terms.spread = read_topology(needs, "spread");
+    spec->terms.affinity = read_topology(needs, "same", TOPOLOGY_END);
+    spec->terms.spread = read_topology(needs, "spread", TOPOLOGY_NODE + 1);
     if (same == NULL && spread == NULL) return;
     if (spec->devices_max == 1)
         yaml_mistake(same != NULL ? same : spread,

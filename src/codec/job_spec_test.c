@@ -213,7 +213,8 @@ static const struct {
     {"name: a\n" RUN ELASTIC "needs: {ncu: 2}\ndeadline: 3h\nwork: {time: 1h}\n",
      "job.yaml:5: a deadline is kept for jobs that ask for devices; drop it or \"ncu\""},
     {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, same: row}\n",
-     "job.yaml:4: unknown level \"row\"; use one of: region, zone, rack, node"},
+     "job.yaml:4: unknown level \"row\"; use one of: region, zone, rack, node, nvlink, "
+     "pcie, numa"},
     {"name: a\n" RUN ELASTIC "needs: {spread: node}\n",
      "job.yaml:4: one device is together with itself; drop the key or ask for more devices"},
     {"name: a\n" RUN ELASTIC "needs: {devices: {min: 4}, spread: region}\n",
@@ -637,9 +638,18 @@ static void the_size_of_a_model_is_read(void **state)
     static const struct {
         const char *text;
         uint64_t parameters; /* 0: a mistake */
-    } sizes[] = {{"7B", 7000000000},   {"1.5B", 1500000000}, {"350M", 350000000},
-                 {"70000000000", 70000000000}, {"0.125K", 125}, {"7G", 0}, {"B", 0},
-                 {"-7B", 0}, {"7B ", 7000000000}, {"7BB", 0}, {"99999999999T", 0}, {"0", 0}};
+    } sizes[] = {{"7B", 7000000000},
+                 {"1.5B", 1500000000},
+                 {"350M", 350000000},
+                 {"70000000000", 70000000000},
+                 {"0.125K", 125},
+                 {"7G", 0},
+                 {"B", 0},
+                 {"-7B", 0},
+                 {"7B ", 7000000000},
+                 {"7BB", 0},
+                 {"99999999999T", 0},
+                 {"0", 0}};
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char text[256];
         (void)snprintf(text, sizeof text,
@@ -652,8 +662,8 @@ static void the_size_of_a_model_is_read(void **state)
         if (!ok) assert_non_null(strstr(error.text, "like 7B or 350M"));
         if (!ok) continue;
         char *canonical = job_spec_text(&catalog, &spec);
-        assert_true(job_spec_parse(&catalog, NULL, "again", canonical, strlen(canonical), &spec,
-                                   &error));
+        assert_true(
+            job_spec_parse(&catalog, NULL, "again", canonical, strlen(canonical), &spec, &error));
         assert_int_equal(spec.parameters, sizes[i].parameters);
         mem_free(canonical);
     }

@@ -42,7 +42,7 @@ WORDS(job_states, JOB_STATE_END, NULL, "queued", "starting", "running", "done", 
 WORDS(node_states, NODE_STATE_END, NULL, "ordered", "booting", "ready", "draining", "releasing");
 WORDS(quote_strategies, QUOTE_STRATEGY_END, NULL, "cheapest_mix", "spot_only", "guaranteed_only",
       "single_model");
-WORDS(topologies, TOPOLOGY_END, "region", "zone", "rack", "node", "node");
+WORDS(topologies, TOPOLOGY_END, "region", "zone", "rack", "node", "nvlink", "pcie", "numa");
 
 #define X(name, sentence) #name,
 static const char *const reason_words[] = {DECISION_REASONS(X)};

@@ -157,7 +157,13 @@ static void walk_agent_reported(struct walk *walk, struct pool_event *e)
     walk_u32(walk, &e->u.agent_reported.phase);
     walk_u32(walk, &e->u.agent_reported.device_count);
     walk_u32(walk, &e->u.agent_reported.model);
-    walk_u32(walk, &e->u.agent_reported.reserved);
+    walk_u32(walk, &e->u.agent_reported.rack);
+    walk_u32(walk, &e->u.agent_reported.groups.form);
+    for (uint32_t i = 0; i < DEVICE_GROUPS_DEVICES / 2; i++) {
+        walk_u8(walk, &e->u.agent_reported.groups.nvlink[i]);
+        walk_u8(walk, &e->u.agent_reported.groups.pcie[i]);
+        walk_u8(walk, &e->u.agent_reported.groups.numa[i]);
+    }
 }
 
 static void walk_worker_reported(struct walk *walk, struct pool_event *e)

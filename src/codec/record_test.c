@@ -41,7 +41,7 @@ static void every_byte_is_a_field_or_refused(void **state)
         [POOL_EVENT_QUOTA_MODEL_DEFINED] = 24 + 16,
         [POOL_EVENT_JOB_CANCELLED] = 24 + 8,
         [POOL_EVENT_NODE_OBSERVED] = 24 + 40,
-        [POOL_EVENT_AGENT_REPORTED] = 24 + 24,
+        [POOL_EVENT_AGENT_REPORTED] = 24 + 76,
         [POOL_EVENT_WORKER_REPORTED] = 24 + 40,
         [POOL_EVENT_CKPT_DURABLE] = 24 + 16,
         [POOL_EVENT_NODE_DRAIN_ASKED] = 24 + 8,

@@ -1,4 +1,5 @@
 #include "codec/view_json.h"
+#include "codec/device_groups.h"
 #include "codec/json.h"
 #include "codec/names.h"
 #include <stdio.h>
@@ -37,9 +38,8 @@ static void set_decision_text(json_t *object, const char *key, const struct pool
     uint32_t kind = decision->kind, reason = decision->reason;
     bool is_cheaper = reason == REASON_CHEAPEST;
     bool is_after_drain =
-        kind == DECISION_RELEASE &&
-        (is_cheaper || reason == REASON_PRICE_ABOVE_THRESHOLD ||
-         reason == REASON_PRICE_ABOVE_BID || reason == REASON_NOTICE);
+        kind == DECISION_RELEASE && (is_cheaper || reason == REASON_PRICE_ABOVE_THRESHOLD ||
+                                     reason == REASON_PRICE_ABOVE_BID || reason == REASON_NOTICE);
     (void)reason_format(reason, decision->a, decision->b, decision->c, text, sizeof text);
     (void)snprintf(whole, sizeof whole, "%s%s",
                    kind == DECISION_DRAIN && is_cheaper ? "makes way for the " : "",
@@ -109,6 +109,7 @@ json_t *node_view_json(const struct view_names *names, const struct node_view *v
     json_set_text(object, "model", model_name(names, view->model), &failed);
     set_name(object, "zone", names, ID_ZONE, view->zone, &failed);
     set_name(object, "rack", names, ID_RACK, view->rack, &failed);
+    json_set(object, "groups", device_groups_json(&view->groups, &failed), &failed);
     set_name(object, "region", names, ID_REGION, view->region, &failed);
     set_name(object, "provider", names, ID_PROVIDER, view->provider, &failed);
     json_set_text(object, "capacity", name_capacity(view->capacity), &failed);

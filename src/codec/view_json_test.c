@@ -93,8 +93,10 @@ static void a_job_row(void **state)
            "\"devices_min\":2,\"devices_max\":8,\"devices_up\":3,\"devices_wanted\":4,"
            "\"region\":\"region-2\",\"tenant\":\"tenant-5\",\"project\":\"\",\"team\":\"team-7\","
            "\"experiment\":\"\",\"slots\":10,\"steps\":36,\"step\":12,\"ckpt_step\":10,"
-           "\"submitted_us\":100,\"deadline_us\":500,\"work_left_us\":60,\"started_us\":200,\"ended_us\":0,\"usd_micros\":300,"
-           "\"usd_micros_per_hour\":400,\"egress_usd_micros\":9,\"last_kind\":\"buy\",\"last_reason\":\"CHEAPEST\","
+           "\"submitted_us\":100,\"deadline_us\":500,\"work_left_us\":60,\"started_us\":200,"
+           "\"ended_us\":0,\"usd_micros\":300,"
+           "\"usd_micros_per_hour\":400,\"egress_usd_micros\":9,\"last_kind\":\"buy\",\"last_"
+           "reason\":\"CHEAPEST\","
            "\"last_text\":\"cheapest offer that fits: $1.80/h for 2.5 NCU within $30.00/h left\"}");
     json_t *row = job_view_json(&names, &job, NULL);
     assert_string_equal(json_string_value(json_object_get(row, "name")), "");
@@ -125,7 +127,8 @@ static void a_node_and_a_lease_row(void **state)
                                    .drain_reason = REASON_NOTICE};
     expect(node_view_json(&names, &node),
            "{\"node\":7,\"state\":\"draining\",\"phase\":\"up\",\"devices\":2,\"devices_free\":1,"
-           "\"model\":\"H100\",\"zone\":\"zone-4\",\"rack\":\"\",\"region\":\"region-2\","
+           "\"model\":\"H100\",\"zone\":\"zone-4\",\"rack\":\"\","
+           "\"groups\":{\"form\":0,\"nvlink\":[],\"pcie\":[],\"numa\":[]},\"region\":\"region-2\","
            "\"provider\":\"provider-"
            "3\",\"capacity\":\"spot\",\"agent_joined\":true,\"ordered_us\":1,\"up_since_us\":2,"
            "\"notice_us\":3,\"agent_heard_us\":4,\"usd_micros\":5,\"usd_micros_per_hour\":6,"
@@ -309,11 +312,13 @@ static void a_deadline_is_a_sentence(void **state)
     (void)state;
     struct job_view view = {.deadline_us = 100000000, .work_left_us = 30000000};
     expect(deadline_json(&view, 40000000),
-           "{\"t\":100000000,\"work_left_us\":30000000,\"slack_us\":30000000,\"text\":\"its deadline is "
+           "{\"t\":100000000,\"work_left_us\":30000000,\"slack_us\":30000000,\"text\":\"its "
+           "deadline is "
            "in 60 s, its work takes 30 s: 30 s are left for losses\"}");
-    expect(deadline_json(&view, 110000000),
-           "{\"t\":100000000,\"work_left_us\":30000000,\"slack_us\":-40000000,\"text\":\"its deadline "
-           "has passed; its work takes another 30 s\"}");
+    expect(
+        deadline_json(&view, 110000000),
+        "{\"t\":100000000,\"work_left_us\":30000000,\"slack_us\":-40000000,\"text\":\"its deadline "
+        "has passed; its work takes another 30 s\"}");
     view.ended_us = 1;
     assert_true(json_is_null(deadline_json(&view, 40000000)));
 }

@@ -1,4 +1,5 @@
 #include "core/afford.h"
+#include "core/island.h"
 #include "core/part.h"
 #include "core/plan_buy.h"
 #include "core/supply.h"
@@ -15,6 +16,8 @@ static uint32_t gives(const pool *p, const struct demand *demand, const struct o
 {
     if (!supply_is_kind(p, demand, o) || o->reach_count == 0) return 0;
     uint32_t each = demand->special ? part_offer_gives(p, o, demand->terms) : o->device_count;
+    uint32_t group = island_offer_gives(o, demand->near.same);
+    if (group < each) each = group;
     return smaller(each, devices);
 }
 

@@ -7,6 +7,7 @@
 #include "core/data.h"
 #include "core/deadline.h"
 #include "core/gate.h"
+#include "core/island.h"
 #include "core/lease.h"
 #include "core/ledger.h"
 #include "core/offer.h"
@@ -193,7 +194,11 @@ static void join(pool *p, uint32_t slot, const struct pool_event *event, struct 
         node_lose(p, slot, REASON_CRASHED, /* a */ 0, out);
         return;
     }
-    if (n->state == NODE_BOOTING) node_join(p, slot, out);
+    if (event->u.agent_reported.rack != 0) n->rack = event->u.agent_reported.rack;
+    if (n->state == NODE_BOOTING) {
+        node_join(p, slot, out);
+        island_told(p, slot, &event->u.agent_reported.groups);
+    }
     n->agent_heard_us = p->now_us;
     node_retime(p, slot);
 }

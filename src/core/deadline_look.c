@@ -3,6 +3,7 @@
 #include "core/deadline.h"
 #include "core/deadline_view.h"
 #include "core/gate.h"
+#include "core/island.h"
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/prices.h"
@@ -49,6 +50,7 @@ static void see_offer(const pool *p, uint32_t offer, struct sight *sight)
         part_is_special(sight->terms) ? part_offer_gives(p, o, sight->terms) : o->device_count;
     uint32_t wanted = sight->s->devices_min;
     if (gives == 0 || (sight->s->kind == JOB_KIND_BATCH && gives < wanted)) return;
+    if (island_offer_gives(o, sight->terms->affinity) < wanted) return;
     uint32_t nodes = (wanted + gives - 1) / gives;
     if (is_too_much(p, sight, o, nodes)) return;
     if (o->slowest_us > sight->slowest_us) sight->slowest_us = o->slowest_us;

@@ -1,5 +1,6 @@
 /* Is an event well formed? Total on arbitrary bytes; the sentences go to whoever sent it. */
 #include "core/event.h"
+#include "core/island.h"
 #include "core/limits.h"
 #include "core/mig.h"
 #include "core/ncu_mix.h"
@@ -115,7 +116,7 @@ static const char *check_agent(const struct pool_event *event)
     if (event->u.agent_reported.phase < AGENT_PHASE_JOINED ||
         event->u.agent_reported.phase >= AGENT_PHASE_END)
         return "agent: unknown phase";
-    return event->u.agent_reported.reserved != 0 ? "agent: reserved field is not 0" : NULL;
+    return island_problem(&event->u.agent_reported.groups);
 }
 
 static const char *check_worker(const struct pool_event *event)
@@ -187,8 +188,10 @@ static const char *check_terms(const struct pool_event *event)
         return "terms: a time below 0 or above ten years";
     if (t->data_bytes > INT64_MAX) return "terms: data does not fit 63 bits";
     if (t->degrade > POOLS_MAX) return "terms: degrade names no pool";
-    if (t->affinity >= TOPOLOGY_END || t->spread >= TOPOLOGY_END)
+    if (t->affinity >= TOPOLOGY_END || t->spread > TOPOLOGY_NODE)
         return "terms: unknown level of affinity";
+    if (t->affinity > TOPOLOGY_NODE && part_is_share(t))
+        return "terms: a part of a device, and devices joined inside a node";
     if (t->gate >= GATE_ABOVE_END) return "terms: unknown gate";
     if (t->deadline_us < 0 || t->deadline_us > TIME_US_MAX)
         return "terms: a deadline below 0 or after 2100";

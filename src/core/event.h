@@ -26,7 +26,7 @@
  * events: raised whenever a decision, an entry or a command may come out otherwise than before, or
  * a snapshot has other fields. No program replays what another number wrote: to believe a state that
  * was never decided is worse than to say so. */
-enum { POOL_CORE_VERSION = 3, POOL_EVENT_BYTES = 128 };
+enum { POOL_CORE_VERSION = 4, POOL_EVENT_BYTES = 128 };
 
 enum pool_event_kind {
     POOL_EVENT_TICK = 1,      /* the time of pool_next_wake_us() has come */
@@ -132,8 +132,24 @@ enum topology {
     TOPOLOGY_ZONE,   /* one zone */
     TOPOLOGY_RACK,   /* one rack: its nodes share a switch */
     TOPOLOGY_NODE,   /* one node */
-    TOPOLOGY_NVLINK, /* one node; that its devices have NVLink is a capability */
+    TOPOLOGY_NVLINK, /* one node, devices joined by NVLink (island.h) */
+    TOPOLOGY_PCIE,   /* one node, devices behind one PCIe switch */
+    TOPOLOGY_NUMA,   /* one node, devices at one NUMA node */
     TOPOLOGY_END
+};
+
+/* The group of each of the first devices of a node at three levels, half a byte each, device 0 in the
+ * low half of byte 0; 0 = not known (island.h). */
+enum {
+    DEVICE_GROUPS_FORM = 1,
+    DEVICE_GROUPS_DEVICES = 32,
+    DEVICE_GROUPS_MAX = 15,
+    DEVICE_LEVELS = 3
+};
+struct device_groups {
+    uint32_t form; /* 0: nothing is told; DEVICE_GROUPS_FORM */
+    uint8_t nvlink[DEVICE_GROUPS_DEVICES / 2], pcie[DEVICE_GROUPS_DEVICES / 2],
+        numa[DEVICE_GROUPS_DEVICES / 2];
 };
 
 /* What a job asks for beyond JOB_SUBMITTED: shared by all jobs that ask for the same. All zero is
@@ -150,7 +166,7 @@ struct job_terms {
     uint32_t device_memory_mib; /* of a share: memory it may use; 0 = the same share of it */
     uint32_t mig_profile;       /* an instance with at least so many compute slices, and
                                    device_memory_mib of memory (mig.h); 0 = none */
-    uint32_t host_cpu_milli, host_memory_mib;      /* of its node; 0 = whatever is left */
+    uint32_t host_cpu_milli, host_memory_mib; /* of its node; 0 = whatever is left */
     uint32_t ncu_milli; /* the cheapest mix of so many NCU (plan_ncu.c); 0: it asks for devices */
     uint8_t topology_required, topology_preferred; /* carried; affinity says it (near.h) */
     uint8_t degrade;   /* 1 + the pool that comes last, the next tier (tier.h); 0: none */
@@ -272,7 +288,9 @@ struct pool_event {
         } node_observed;
         struct {
             uint64_t node_key;
-            uint32_t phase, device_count, model, reserved; /* what the agent found on the machine */
+            uint32_t phase, device_count, model; /* what the agent found on the machine */
+            uint32_t rack;                       /* where it says it stands; 0 = not known */
+            struct device_groups groups;
         } agent_reported;
         struct {
             uint64_t node_key, job_id, worker_id, step;

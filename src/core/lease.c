@@ -48,7 +48,7 @@ static void place(pool *p, uint32_t slot, const struct job_terms *terms)
     if (terms->host_only) return;
     if (!part_is_share(terms)) {
         ASSERT(l->device_count <= n->devices_free);
-        l->device_mask = part_free_devices(p, l->node, l->device_count);
+        l->device_mask = part_free_devices(p, l, terms);
         n->devices_free -= l->device_count;
         return;
     }

@@ -8,7 +8,7 @@
  *            anywhere: for `same` each is a rack of its own, for `spread` all of a zone are one.
  * Liked      A gang that asks for neither is put into one node, else into one rack, where that gives it
  *            as much for no more (supply_mix.c): its devices have most to say to each other.
- * NVLink     Of the devices of a node is a capability of their model: asked for with `same: node`.
+ * Inside     `same: nvlink|pcie|numa` is one node here; which of its devices: island.h.
  */
 #ifndef SHOAL_CORE_NEAR_H
 #define SHOAL_CORE_NEAR_H

@@ -1,5 +1,6 @@
 #include "core/part.h"
 #include "core/assert.h"
+#include "core/island.h"
 
 struct load {
     uint32_t milli, memory_mib;
@@ -204,18 +205,22 @@ uint32_t part_offer_gives(const pool *p, const struct offer *o, const struct job
     return host > 0 && part_memory_mib(terms, memory_mib) <= memory_mib;
 }
 
-uint32_t part_free_devices(const pool *p, uint32_t node, uint32_t count)
+uint32_t part_free_mask(const pool *p, const struct node *n)
 {
-    const struct node *n = &p->nodes[node];
-    uint32_t used = 0, mask = 0;
+    uint32_t used = 0;
     if (n->device_count > DEVICES_NAMED_MAX) return 0;
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next)
         used |= p->leases[l].device_mask;
-    for (uint32_t i = 0; i < n->device_count && count > 0; i++) {
-        if ((used >> i & 1) != 0) continue;
-        mask |= UINT32_C(1) << i;
-        count--;
-    }
+    return ~used & (uint32_t)((UINT64_C(1) << n->device_count) - 1);
+}
+
+uint32_t part_free_devices(const pool *p, const struct lease *l, const struct job_terms *terms)
+{
+    const struct node *n = &p->nodes[l->node];
+    if (n->device_count > DEVICES_NAMED_MAX) return 0;
+    uint32_t mask = 0, free = part_free_mask(p, n), count = l->device_count;
+    if (n->groups.form != 0) return island_take(p, l, free, terms);
+    for (; count > 0 && free != 0; count--, free &= free - 1) mask |= free & -free;
     ASSERT(count == 0);
     return mask;
 }
@@ -223,7 +228,7 @@ uint32_t part_free_devices(const pool *p, uint32_t node, uint32_t count)
 uint32_t part_new_index(const pool *p, uint32_t node)
 {
     const struct node *n = &p->nodes[node];
-    uint32_t index = 0, mask = part_free_devices(p, node, 1);
+    uint32_t index = 0, mask = part_free_mask(p, n);
     if (mask != 0) return (uint32_t)__builtin_ctz(mask);
     while (load_of(p, n, index).milli > 0) index++;
     ASSERT(index < n->device_count);

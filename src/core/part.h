@@ -33,7 +33,8 @@ static inline bool part_is_share(const struct job_terms *terms)
 /* It has needs that a count of free devices does not answer. */
 static inline bool part_is_special(const struct job_terms *terms)
 {
-    return part_is_share(terms) || terms->host_cpu_milli != 0 || terms->host_memory_mib != 0;
+    return part_is_share(terms) || terms->host_cpu_milli != 0 || terms->host_memory_mib != 0 ||
+           terms->affinity > TOPOLOGY_NODE;
 }
 
 /* Of a device of that model: as part_milli(), but the slices that an instance really takes. */
@@ -79,8 +80,10 @@ bool part_takes(const pool *p, const struct node *n, uint32_t device_index,
 bool part_is_opened(const pool *p, const struct node *n, uint32_t device_index);
 /* The opened device a share goes to; SLOT_NONE: a free one has to be opened. */
 uint32_t part_device(const pool *p, uint32_t node, const struct job_terms *terms, uint64_t asker);
-/* The next whole devices of the node that are free, a bit each; 0: too large a node to name them. */
-uint32_t part_free_devices(const pool *p, uint32_t node, uint32_t count);
+/* Devices that no lease of the node has anything of, a bit each; 0: too large a node to name them. */
+uint32_t part_free_mask(const pool *p, const struct node *n);
+/* Those of them that a lease gets whose devices are not named yet. */
+uint32_t part_free_devices(const pool *p, const struct lease *l, const struct job_terms *terms);
 uint32_t part_new_index(const pool *p, uint32_t node); /* lowest number not opened */
 bool part_is_alone(const pool *p, uint32_t lease);     /* nobody else has a share of its device */
 bool part_has_room(const pool *p, uint32_t node);      /* an opened device is not full */

@@ -5,6 +5,7 @@
 #include "core/afford.h"
 #include "core/assert.h"
 #include "core/deadline.h"
+#include "core/island.h"
 #include "core/part.h"
 #include "core/plan.h"
 #include "core/plan_buy.h"
@@ -36,12 +37,15 @@ static void add_market(const struct shape *s, const struct market *market, struc
 static void add_special(const pool *p, const struct shape *s, const struct job_terms *terms,
                         const struct market *market, struct reach *reach)
 {
-    for (uint32_t at = prices_first(p, market, KINDS_ALL); at != SLOT_NONE; at = prices_next(p, market, at, KINDS_ALL)) {
+    for (uint32_t at = prices_first(p, market, KINDS_ALL); at != SLOT_NONE;
+         at = prices_next(p, market, at, KINDS_ALL)) {
         const struct offer *o = &p->offers[at];
         if (s->capacity_mask != 0 && (s->capacity_mask >> o->capacity & 1) == 0) continue;
         if (o->reach_count == 0) continue;
         reach->any_offer = true;
         uint32_t gives = part_offer_gives(p, o, terms);
+        uint32_t group = island_offer_gives(o, terms->affinity);
+        if (group < gives) gives = group;
         if (s->kind != JOB_KIND_BATCH)
             reach->device_count += (uint64_t)o->reach_count * gives;
         else if (gives > reach->device_count)

@@ -1,6 +1,7 @@
 #include "core/plan_buy.h"
 #include "core/assert.h"
 #include "core/gate.h"
+#include "core/island.h"
 #include "core/lease.h"
 #include "core/offer.h"
 #include "core/part.h"
@@ -211,6 +212,8 @@ static uint32_t node_gives(const struct supply *s, uint32_t node)
     uint32_t gives = s->left.special
                          ? part_node_gives(s->p, node, s->left.terms, part_asker(s->p, s->left.job))
                          : s->p->nodes[node].devices_free;
+    if (s->left.special)
+        gives = smaller(gives, island_node_gives(s->p, &s->p->nodes[node], s->left.near.same));
     return s->left.near.spread == TOPOLOGY_ANY
                ? gives
                : supply_apart_gives(s, &s->p->offers[s->p->nodes[node].offer], gives);

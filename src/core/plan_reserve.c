@@ -1,6 +1,7 @@
 #include "core/plan_reserve.h"
 #include "core/assert.h"
 #include "core/data.h"
+#include "core/island.h"
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/offer.h"
@@ -53,21 +54,26 @@ static uint32_t parts_in_order(const pool *p, uint32_t node, struct reserve_part
     return count;
 }
 
-/* Where the host limits, a part is as large as what it adds to what the demand can use there. */
+/* Where the host limits, or groups of devices, a part is as large as what it adds to what the demand can
+ * use there. */
 static uint32_t parts_of(const pool *p, const struct demand *d, uint32_t node,
                          struct reserve_part *ret_parts)
 {
     uint32_t count = parts_in_order(p, node, ret_parts), devices = 0, given = 0;
     struct part_use gone = {0};
+    uint32_t free = d->special ? part_free_mask(p, &p->nodes[node]) : 0;
     for (uint32_t i = 0; i < count && d->special; i++) {
         struct reserve_part *part = &ret_parts[i];
         if (part->lease != SLOT_NONE) {
             gone.cpu_milli += p->leases[part->lease].host_cpu_milli;
             gone.memory_mib += p->leases[part->lease].host_memory_mib;
+            free |= p->leases[part->lease].device_mask;
         }
         devices += part->device_count;
         uint32_t host = part_host_gives(p, &p->nodes[node], d->terms, &gone);
         uint32_t gives = devices < host ? devices : host;
+        uint32_t most = island_gives(&p->nodes[node], d->near.same, free);
+        if (most < gives) gives = most;
         part->device_count = gives - given;
         given = gives;
     }

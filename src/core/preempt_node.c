@@ -1,7 +1,9 @@
 /* Victims, or moves, that free enough devices of one node. */
+#include "core/island.h"
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/offer.h"
+#include "core/part.h"
 #include "core/preempt.h"
 #include "core/promise.h"
 #include "core/victims.h"
@@ -18,6 +20,7 @@ static_assert(NODE_LEASES_MAX <= 64, "candidates of a node are bits of choice.pi
 struct bag {
     uint32_t count, free_count;
     struct victim items[NODE_LEASES_MAX];
+    uint32_t masks[NODE_LEASES_MAX]; /* the devices that its going frees */
 };
 
 static bool fill_bag(const struct search *s, uint32_t node, struct bag *bag)
@@ -31,6 +34,7 @@ static bool fill_bag(const struct search *s, uint32_t node, struct bag *bag)
         struct victim *v = &bag->items[bag->count++];
         if (!victim_worker(s, l, 0, v)) *v = victim_job(s, s->p->leases[l].job);
         v->device_count = s->p->leases[l].device_count; /* here: it has one lease on a node */
+        bag->masks[bag->count - 1] = s->p->leases[l].device_mask;
         reach += v->device_count;
     }
     return reach >= s->need;
@@ -73,12 +77,48 @@ static void take(const struct search *s, const struct bag *bag, const struct cho
     if (s->demand->special || s->need > 64) plan_prune(s, plan);
 }
 
+/* Devices that nobody keeps: free, or on their way out. */
+static uint32_t not_held(const struct search *s, const struct node *n)
+{
+    uint32_t mask = part_free_mask(s->p, n);
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = s->p->leases[l].node_link.next)
+        if (s->p->leases[l].state == LEASE_STOPPING && s->p->leases[l].device_index == SLOT_NONE)
+            mask |= s->p->leases[l].device_mask;
+    return mask;
+}
+
+/* Of all groups of its devices the one that is cheapest to free. */
+static bool choose_group(const struct search *s, uint32_t node, const struct bag *bag,
+                         struct choice *best)
+{
+    const struct node *n = &s->p->nodes[node];
+    uint32_t level = s->demand->near.same, left = not_held(s, n);
+    uint32_t rest = (uint32_t)((UINT64_C(1) << n->device_count) - 1);
+    best->cost = UINT64_MAX;
+    while (rest != 0) {
+        struct bag here = *bag;
+        struct choice choice;
+        uint32_t group = island_next(&n->groups, level, &rest);
+        uint32_t have = island_count(left & group);
+        for (uint32_t i = 0; i < bag->count; i++)
+            here.items[i].device_count = island_count(bag->masks[i] & group);
+        if (!choose(&here, s->need > have ? s->need - have : 0, &choice)) continue;
+        if (choice.cost < best->cost) *best = choice;
+    }
+    return best->cost != UINT64_MAX;
+}
+
 static bool try_node(const struct search *s, uint32_t node, struct preemption *plan)
 {
     struct bag bag;
     struct choice choice;
     if (!fill_bag(s, node, &bag)) return false;
     uint32_t missing = s->need > bag.free_count ? s->need - bag.free_count : 0;
+    if (s->demand->near.same > TOPOLOGY_NODE && s->p->nodes[node].groups.form != 0 &&
+        choose_group(s, node, &bag, &choice)) {
+        take(s, &bag, &choice, node, plan);
+        if (plan_suffices(s, plan)) return plan->victim_count > 0 || search_coming(s, node) > 0;
+    }
     if (s->demand->special)
         choose_by_host(&bag, &choice);
     else if (!choose(&bag, missing, &choice))

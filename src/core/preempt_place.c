@@ -1,6 +1,7 @@
 /* Where a demand could work if others went, who they are, and what their going costs. */
 #include "core/assert.h"
 #include "core/class.h"
+#include "core/island.h"
 #include "core/job.h"
 #include "core/lease.h"
 #include "core/offer.h"
@@ -205,20 +206,22 @@ uint32_t search_gives(const struct search *s, uint32_t node, const struct preemp
     const struct node *n = &p->nodes[node];
     uint32_t devices = n->devices_free, kept = n->device_count - promise_room(p, s->demand, n);
     struct part_use gone = {0};
+    uint32_t left = 0; /* devices that come free, by name */
     for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
         const struct lease *lease = &p->leases[l];
         if (lease->state != LEASE_STOPPING && !goes(plan, p, l)) continue;
-        if (lease->device_index == SLOT_NONE)
-            devices += part_devices(lease);
-        else
-            devices += part_closes(p, n, l);
+        bool whole = lease->device_index == SLOT_NONE, closes = !whole && part_closes(p, n, l);
+        devices += whole ? part_devices(lease) : closes;
+        if (whole || closes) left |= lease->device_mask;
         gone.cpu_milli += lease->host_cpu_milli;
         gone.memory_mib += lease->host_memory_mib;
     }
     devices = devices > kept ? devices - kept : 0;
     if (!s->demand->special) return devices;
     uint32_t host = part_host_gives(p, n, s->demand->terms, &gone);
-    return devices < host ? devices : host;
+    uint32_t most = island_gives(n, s->demand->near.same, part_free_mask(p, n) | left);
+    if (host < devices) devices = host;
+    return most < devices ? most : devices;
 }
 
 uint32_t search_coming(const struct search *s, uint32_t node)
@@ -227,6 +230,8 @@ uint32_t search_coming(const struct search *s, uint32_t node)
     uint32_t now = promise_free(s->p, s->demand, n), soon = search_gives(s, node, NULL);
     if (s->demand->special) {
         uint32_t host = part_host_gives(s->p, n, s->demand->terms, &(struct part_use){0});
+        uint32_t most = island_gives(n, s->demand->near.same, part_free_mask(s->p, n));
+        if (most < host) host = most;
         if (host < now) now = host;
     }
     return soon > now ? soon - now : 0;

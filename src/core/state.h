@@ -84,8 +84,8 @@ struct price {
 
 /* Kinds of capacity, a bit each. The baseline is there and paid for; the burst is bought. */
 #define KINDS_BASELINE (UINT32_C(1) << CAPACITY_OWNED | UINT32_C(1) << CAPACITY_RESERVED)
-#define KINDS_BURST (UINT32_C(1) << CAPACITY_ON_DEMAND | UINT32_C(1) << CAPACITY_SPOT)
-#define KINDS_ALL (KINDS_BASELINE | KINDS_BURST)
+#define KINDS_BURST    (UINT32_C(1) << CAPACITY_ON_DEMAND | UINT32_C(1) << CAPACITY_SPOT)
+#define KINDS_ALL      (KINDS_BASELINE | KINDS_BURST)
 
 /* All offers of one model in one region. */
 struct market {
@@ -135,10 +135,13 @@ struct offer {
     uint32_t billing_s; /* its bills are of so many seconds, begun ones whole */
     struct link idle_link;
     uint32_t pack_type; /* of packing (plan_pack.h), SLOT_NONE = not packed */
-    uint64_t reserved;  /* each begins a line */
+    /* The largest groups of devices in its nodes, as the last of them that joined has them (island.h). */
+    uint8_t island_told, island_most[DEVICE_LEVELS];
+    uint32_t reserved; /* each begins a line */
 };
 enum { LINE_BYTES = 64, OFFER_FRONT_BYTES = 2 * LINE_BYTES };
-static_assert(offsetof(struct offer, nodes) == OFFER_FRONT_BYTES, "the front of an offer has grown");
+static_assert(offsetof(struct offer, nodes) == OFFER_FRONT_BYTES,
+              "the front of an offer has grown");
 static_assert(sizeof(struct offer) % LINE_BYTES == 0, "an offer does not begin a line");
 
 struct node {
@@ -165,10 +168,12 @@ struct node {
     uint32_t shared_listed;
     uint16_t victim_count, victims_listed; /* follow from the rest (victims.h) */
     uint32_t promised_count;               /* devices kept for jobs (promise.h) */
-    uint32_t pack_node; /* its number in the packing; SLOT_NONE = not in it; follows */
+    uint32_t pack_node;   /* its number in the packing; SLOT_NONE = not in it; follows */
     uint32_t taken_twice; /* ordered before the stock was told and not answered then (offer.c) */
     struct list leases, promises; /* promises: in the order of their jobs */
     struct link offer_link, idle_link, shared_link, victim_link;
+    struct device_groups groups; /* as its agent told them (island.h) */
+    uint32_t rack;               /* as its agent says; 0 = not known */
 };
 
 /* Slices of a partitioned device that are kept for whoever asks for this (plan_repack.h). */
@@ -334,7 +339,8 @@ struct job {
     uint32_t failures, last_kind, last_reason;
     uint32_t wait_reason, wait_count; /* what it was last said to wait for, with how many devices */
     uint32_t account, tier_returns;   /* how often it came back from the next tier */
-    uint32_t replaced_count, reclaims; /* reclaims: its promises are of borrowed quota (promise.h) */
+    uint32_t replaced_count,
+        reclaims;               /* reclaims: its promises are of borrowed quota (promise.h) */
     uint32_t over_said, claims; /* that its gang minimum is above its hourly budget */
     /* Service at its usual speed so far, as of then; and its speed now, RATE_ONE = usual. */
     int64_t attained_us, attained_at_us;
@@ -373,7 +379,8 @@ struct pool {
     uint64_t reach_changes; /* more than ever before is within reach, or models are others */
     uint64_t failed_hash, supply_changes,
         failed_at; /* plan_place.c: an ask no supply was found for */
-    int64_t reclaim_until_us; /* what comes back of a quota is its owners': nobody borrows until then */
+    int64_t
+        reclaim_until_us; /* what comes back of a quota is its owners': nobody borrows until then */
     int64_t quota_wake_us; /* shapes that wait for quota look again at midnight; 0 = none waits */
     int64_t usd_micros_forgotten; /* of jobs that left the table */
     uint64_t replaced_count;      /* nodes that went because their workers held jobs up */

@@ -1,6 +1,7 @@
 /* What a demand may take of an offer: kinds, prices, budget, gates, quota, class. What keeps it out is
  * noted on the way (plan_wait.c). */
 #include "core/gate.h"
+#include "core/island.h"
 #include "core/offer.h"
 #include "core/part.h"
 #include "core/plan.h"
@@ -156,6 +157,7 @@ uint32_t supply_apart_gives(const struct supply *s, const struct offer *o, uint3
 uint32_t supply_offer_gives(const struct supply *s, const struct offer *o)
 {
     uint32_t gives = s->left.special ? part_offer_gives(s->p, o, s->left.terms) : o->device_count;
+    if (s->left.special) gives = smaller(gives, island_offer_gives(o, s->left.near.same));
     return s->left.near.spread == TOPOLOGY_ANY ? gives : supply_apart_gives(s, o, gives);
 }
 

@@ -163,9 +163,10 @@ void bench_node_full(struct bench *b, uint64_t node_key, uint32_t phase, uint32_
 
 void bench_agent(struct bench *b, uint64_t node_key)
 {
-    bench_step(b, (struct pool_event){
-                      .kind = POOL_EVENT_AGENT_REPORTED,
-                      .u.agent_reported = {.node_key = node_key, .phase = AGENT_PHASE_JOINED}});
+    bench_step(b, (struct pool_event){.kind = POOL_EVENT_AGENT_REPORTED,
+                                      .u.agent_reported = {.node_key = node_key,
+                                                           .phase = AGENT_PHASE_JOINED,
+                                                           .groups = b->groups}});
 }
 
 void bench_worker(struct bench *b, uint64_t node_key, uint64_t job_id, uint64_t worker_id,

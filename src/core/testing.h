@@ -30,6 +30,7 @@ struct bench { /* one pool on a workbench */
     int64_t entered_usd_micros[5];                         /* sums of entries by kind */
     uint32_t said[DECISION_KIND_END][DECISION_REASON_END]; /* decisions so far */
     uint32_t asked[POOL_COMMAND_KIND_END];                 /* commands so far, by kind */
+    struct device_groups groups;                           /* what every agent finds */
 };
 
 void bench_open(struct bench *b, const struct pool_limits *limits);

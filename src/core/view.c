@@ -94,6 +94,8 @@ bool pool_node_at(const pool *p, uint32_t index, struct node_view *ret_view)
                              .usd_micros = n->entered_usd_micros + ledger_node_pending(p, index),
                              .drain_reason = n->drain_reason};
     if (n->offer != SLOT_NONE) fill_offer(p, &p->offers[n->offer], &view);
+    if (n->rack != 0) view.rack = n->rack;
+    view.groups = n->groups;
     *ret_view = view;
     return true;
 }

@@ -52,6 +52,7 @@ struct node_view {
     int64_t ordered_us, up_since_us, notice_us, agent_heard_us;
     int64_t usd_micros, usd_micros_per_hour;
     uint32_t drain_reason, rack; /* enum decision_reason, 0 = not draining; rack: 0 = not known */
+    struct device_groups groups; /* which devices lie together (island.h); form 0 = not known */
 };
 
 /* Leases with a worker; devices reserved for a gang that is not complete have none yet. */
@@ -78,7 +79,7 @@ struct offer_view {
     uint32_t hazard_ppm; /* losses per million node-hours: told, or learned if that is more */
     int64_t up_us, changeover_us; /* how long it has been on sale without a loss; 0 = not known */
     uint32_t rack;                /* 0 = not known */
-    uint32_t billing_s;           /* its bills are of so many seconds, begun ones whole; 0 = of one */
+    uint32_t billing_s; /* its bills are of so many seconds, begun ones whole; 0 = of one */
 };
 
 struct pool_totals {

@@ -4,7 +4,7 @@
 
 /* A struct that grows without its walk would be lost by a snapshot and missed by the digest. */
 static_assert(sizeof(struct offer) == 256, "walk the new field of offer");
-static_assert(sizeof(struct node) == 296, "walk the new field of node");
+static_assert(sizeof(struct node) == 352, "walk the new field of node");
 static_assert(sizeof(struct lease) == 184, "walk the new field of lease");
 static_assert(sizeof(struct promise) == 32, "walk the new field of promise");
 static_assert(sizeof(struct mig_keep) == 24, "walk the new field of mig_keep");
@@ -52,7 +52,19 @@ static void walk_offer(struct walk *w, pool *p, struct offer *o)
     walk_u32(w, &o->host_memory_mib);
     walk_u32(w, &o->rack);
     walk_u32(w, &o->billing_s);
+    walk_u8(w, &o->island_told);
+    for (uint32_t i = 0; i < DEVICE_LEVELS; i++) walk_u8(w, &o->island_most[i]);
     walk_link(w, &o->idle_link, p->offers_end);
+}
+
+static void walk_groups(struct walk *w, struct device_groups *groups)
+{
+    walk_u32(w, &groups->form);
+    for (uint32_t i = 0; i < DEVICE_GROUPS_DEVICES / 2; i++) {
+        walk_u8(w, &groups->nvlink[i]);
+        walk_u8(w, &groups->pcie[i]);
+        walk_u8(w, &groups->numa[i]);
+    }
 }
 
 static void walk_node(struct walk *w, pool *p, struct node *n)
@@ -101,6 +113,8 @@ static void walk_node(struct walk *w, pool *p, struct node *n)
     walk_link(w, &n->idle_link, p->nodes_end);
     walk_u32(w, &n->promised_count);
     walk_list(w, &n->promises, p->promises_end);
+    walk_u32(w, &n->rack);
+    walk_groups(w, &n->groups);
 }
 
 static void walk_lease(struct walk *w, pool *p, struct lease *l)

@@ -29,6 +29,7 @@ struct agent_info {
     uint64_t boot;
     uint64_t logs_after; /* number of the newest line that is stored */
     uint32_t phase, device_count, model;
+    bool emulated;        /* its devices are made up */
     int64_t told_us;      /* when the core was last told; 0 = never */
     int64_t heard_us;     /* last report */
     struct array workers; /* struct agent_worker */

@@ -51,6 +51,10 @@ static const char *push_agent(struct visit *v, struct agent_info *agent, uint32_
     event.u.agent_reported.phase = v->report.phase;
     event.u.agent_reported.device_count = v->report.device_count;
     event.u.agent_reported.model = model;
+    event.u.agent_reported.groups = v->report.groups;
+    if (v->report.rack[0] != '\0' &&
+        !names_id(v->s->names, ID_RACK, v->report.rack, &event.u.agent_reported.rack))
+        return "out of memory; try again";
     agent->phase = v->report.phase;
     agent->device_count = v->report.device_count;
     agent->model = model;
@@ -136,6 +140,7 @@ static const char *push_levels(struct visit *v, struct agent_info *agent, uint32
                 workers_changed(agent, &v->report) ||
                 clock_monotonic_us() - agent->told_us >= AGENT_LEVEL_US;
     agent->heard_us = clock_monotonic_us();
+    agent->emulated = v->report.emulated;
     if (!agent_note_workers(agent, &v->report)) return "out of memory; try again";
     const char *trouble = NULL;
     if (news) trouble = push_agent(v, agent, model);

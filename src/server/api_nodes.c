@@ -24,7 +24,11 @@ static json_t *node_row(struct server *s, const struct node_view *view)
     for (uint32_t i = 0; i < range.count; i++)
         (void)json_array_append_new(leases, lease_row(s, &range.items[i])); /* no memory: fewer */
     json_t *row = node_view_json(&view_names, view);
-    if (json_object_set_new(row, "leases", leases) == 0) return row;
+    const struct agent_info *agent = agents_find(&s->agents, view->node_key);
+    json_t *emulated = json_boolean(agent != NULL && agent->emulated);
+    if (json_object_set_new(row, "leases", leases) == 0 &&
+        json_object_set_new(row, "emulated", emulated) == 0)
+        return row;
     json_decref(row);
     return NULL;
 }

@@ -19,7 +19,7 @@ bool sim_near_suffices(const struct sim_job *job, const struct sim_offer *offer,
     if (!sim_is_near(job)) return true;
     if (terms->spread == TOPOLOGY_NODE) *ret_nodes = least;
     bool one =
-        terms->affinity == TOPOLOGY_NODE || (terms->affinity == TOPOLOGY_RACK && offer->rack == 0);
+        terms->affinity >= TOPOLOGY_NODE || (terms->affinity == TOPOLOGY_RACK && offer->rack == 0);
     if (one && *ret_nodes > 1) return false;
     return terms->spread == TOPOLOGY_ANY || terms->spread == TOPOLOGY_NODE || least == 1;
 }
@@ -28,7 +28,7 @@ bool sim_near_suffices(const struct sim_job *job, const struct sim_offer *offer,
 static bool is_in_one(const struct sim_offer *a, const struct sim_offer *b, uint32_t level,
                       bool unknown)
 {
-    if (level == TOPOLOGY_NODE || a->zone != b->zone) return false;
+    if (level >= TOPOLOGY_NODE || a->zone != b->zone) return false;
     return level == TOPOLOGY_ZONE || (a->rack == b->rack && (a->rack != 0 || unknown));
 }
 

@@ -427,7 +427,7 @@ class Pages(Case):
                 "CostRow": self.server.get("/v1/cost")["rows"][0],
                 "PlanOption": plan["options"][0]}
         kinds = {"integer": int, "number": (int, float), "string": str, "boolean": bool,
-                 "array": list}
+                 "array": list, "object": dict}
         for name, row in rows.items():
             for member, schema in schemas[name]["properties"].items():
                 if name == "PlanOption" and member in ("hours", "usd"):

@@ -156,6 +156,16 @@ bool crowd_needs_all(enum measure measure)
            measure == MEASURE_JOB_TIME;
 }
 
+double crowd_later(const struct crowd *crowd, uint32_t c)
+{
+    double fewest = crowd_estimate(crowd, c, 0, MEASURE_MISSED).mean, missed = fewest;
+    for (uint32_t i = 0; i < crowd->case_count; i++) {
+        double other = crowd_estimate(crowd, i, 0, MEASURE_MISSED).mean;
+        if (crowd_unfinished(crowd, i, 0) == 0 && other < fewest) fewest = other;
+    }
+    return missed - fewest;
+}
+
 uint32_t crowd_cheapest(const struct crowd *crowd)
 {
     uint32_t best = crowd->case_count;
@@ -165,7 +175,8 @@ uint32_t crowd_cheapest(const struct crowd *crowd)
         if (memcmp(crowd->cases[i].job_bits, crowd->cases[0].job_bits,
                    sizeof crowd->cases[0].job_bits) != 0)
             return crowd->case_count;
-        if (crowd_unfinished(crowd, i, 0) > 0 || (best < crowd->case_count && usd >= least))
+        if (crowd_unfinished(crowd, i, 0) > 0 || crowd_later(crowd, i) > 0 ||
+            (best < crowd->case_count && usd >= least))
             continue;
         best = i;
         least = usd;

@@ -31,8 +31,10 @@ double crowd_unfinished(const struct crowd *crowd, uint32_t c, uint32_t row);
 const struct unfinished *crowd_first_unfinished(const struct crowd *crowd, uint32_t c);
 /* Whether less of the measure may mean that less was done: dollars and hours. */
 bool crowd_needs_all(enum measure measure);
-/* Case with the least cost of those that finished; case_count: none, or the cases have not the same
- * jobs. */
+/* Deadlines missed beyond what the best of the finished cases missed, mean of the seeds. */
+double crowd_later(const struct crowd *crowd, uint32_t c);
+/* Case with the least cost of those that finished and missed no more deadlines than any other; case_count:
+ * none, or the cases have not the same jobs. */
 uint32_t crowd_cheapest(const struct crowd *crowd);
 /* The claim's figure: the mean of case a, over the mean of case b if there is one. */
 struct estimate crowd_claimed(const struct crowd *crowd, const struct scene_claim *claim);

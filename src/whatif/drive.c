@@ -171,6 +171,13 @@ static double price_of(const struct world *w, const struct scene_job *e, uint32_
     return (double)w->offers[offer].usd_micros / ncu;
 }
 
+static bool is_above_bid(const struct world *w, uint32_t offer)
+{
+    const struct scene_offer *o = &w->scene->offers[offer];
+    int64_t bid = feed_buying(w).u.buying_defined.bid_usd_micros;
+    return o->capacity == CAPACITY_SPOT && market_is_above(w, offer, bid * o->device_count);
+}
+
 /* The cheapest that has the gang: now, or ever. NONE: there is none. */
 static uint32_t choose(const struct world *w, const struct live_job *job, uint32_t gang, bool now)
 {
@@ -181,7 +188,7 @@ static uint32_t choose(const struct world *w, const struct live_job *job, uint32
         uint32_t nodes = now ? market_left(w, i) : o->stock;
         uint64_t devices = (uint64_t)nodes * o->device_count;
         if (e->kind == JOB_KIND_BATCH && nodes > 0) devices = o->device_count;
-        if (!may_use(w, job, i) || devices < gang) continue;
+        if (!may_use(w, job, i) || devices < gang || (now && is_above_bid(w, i))) continue;
         if (best == NONE || price_of(w, e, i) < price_of(w, e, best)) best = i;
     }
     return best;

@@ -133,10 +133,25 @@ static void tell_rates(struct world *w, uint32_t entry)
     }
 }
 
+struct pool_event feed_buying(const struct world *w)
+{
+    struct pool_event event = w->c->buying;
+    const struct pool_event *all = &w->scene->buying;
+    if (event.kind == 0) return *all; /* a policy by name */
+#define ELSE_ALL(field)                                                                            \
+    if (event.u.buying_defined.field == 0)                                                         \
+    event.u.buying_defined.field = all->u.buying_defined.field
+    ELSE_ALL(policy);
+    ELSE_ALL(price_threshold_ppm);
+    ELSE_ALL(device_usd_micros_max);
+    ELSE_ALL(bid_usd_micros);
+#undef ELSE_ALL
+    return event;
+}
+
 static void tell_buying(struct world *w)
 {
-    const struct pool_event *of_case = &w->c->buying;
-    struct pool_event event = of_case->u.buying_defined.policy != 0 ? *of_case : w->scene->buying;
+    struct pool_event event = feed_buying(w);
     if (w->c->policy == POLICY_ON_DEMAND) /* nothing waits for spot that is not there */
         event.u.buying_defined.policy = BUYING_ON_DEMAND;
     for (uint32_t i = 0; i < JOB_CLASS_END; i++) {

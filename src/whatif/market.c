@@ -41,6 +41,11 @@ uint32_t market_left(const struct world *w, uint32_t offer)
     return up > held ? up - held : 0;
 }
 
+bool market_is_above(const struct world *w, uint32_t offer, int64_t bid_usd_micros)
+{
+    return bid_usd_micros != 0 && w->offers[offer].usd_micros > bid_usd_micros;
+}
+
 /* Regions as the policy sees them: one for all without affinity, a zone where gangs stay in one. */
 static uint32_t region_told(const struct world *w, const struct scene_offer *o)
 {
@@ -85,8 +90,18 @@ static void take_surplus(struct world *w, uint32_t offer)
     }
 }
 
+static void take_outbid(struct world *w, uint32_t offer)
+{
+    for (uint32_t n = w->offers[offer].first_node; n != NONE;) {
+        uint32_t next = w->nodes[n].next;
+        if (market_is_above(w, offer, w->nodes[n].bid_usd_micros)) site_notice(w, n);
+        n = next;
+    }
+}
+
 static void changed(struct world *w, uint32_t offer)
 {
+    take_outbid(w, offer);
     take_surplus(w, offer);
     tell(w, offer);
 }

@@ -124,10 +124,12 @@ void site_ensure(struct world *w, const struct pool_command *command)
     if (n == NULL) return;
     if (!known) {
         const struct scene_offer *o = &w->scene->offers[offer];
-        bool refused = market_left(w, offer) == 0;
+        bool refused =
+            market_left(w, offer) == 0 || market_is_above(w, offer, command->bid_usd_micros);
         *n = (struct live_node){.offer = offer,
                                 .first_worker = NONE,
-                                .phase = refused ? NODE_PHASE_REFUSED : NODE_PHASE_PENDING};
+                                .phase = refused ? NODE_PHASE_REFUSED : NODE_PHASE_PENDING,
+                                .bid_usd_micros = command->bid_usd_micros};
         if (!refused) {
             enlist(w, index);
             int64_t boot_us =

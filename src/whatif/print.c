@@ -47,11 +47,21 @@ void print_unfinished(const struct crowd *c, uint32_t i, char *ret_text, size_t 
                    says ? why : "");
 }
 
-/* A case that did not do the work is told, and never called cheapest. */
+static void print_late(const struct crowd *c, FILE *stream, uint32_t i)
+{
+    char missed[FIGURE_BYTES], jobs[FIGURE_BYTES];
+    print_figure(missed, sizeof missed, crowd_estimate(c, i, 0, MEASURE_MISSED).mean);
+    print_figure(jobs, sizeof jobs, crowd_estimate(c, i, 0, MEASURE_JOBS).mean);
+    (void)fprintf(stream, "LATE  %s: %s of %s jobs missed their deadline, more than need be\n",
+                  c->cases[i].name, missed, jobs);
+}
+
+/* A case that did not do the work, or not in time, is told, and never called cheapest. */
 static void print_finish(const struct crowd *c, FILE *stream)
 {
     char text[PRINT_UNFINISHED_BYTES], figure[FIGURE_BYTES];
     uint32_t cheapest = crowd_cheapest(c);
+    bool is_late = false;
     for (uint32_t i = 0; i < c->case_count; i++) {
         print_unfinished(c, i, text, sizeof text);
         if (text[0] != '\0')
@@ -59,11 +69,14 @@ static void print_finish(const struct crowd *c, FILE *stream)
                           "NOT FINISHED (its dollars and hours, in brackets, are not those of the "
                           "work)  ",
                           c->cases[i].name, text);
+        else if (crowd_later(c, i) > 0)
+            print_late(c, stream, i);
+        is_late |= crowd_later(c, i) > 0;
     }
     if (cheapest == c->case_count || c->case_count == 1) return;
     print_figure(figure, sizeof figure, crowd_estimate(c, cheapest, 0, MEASURE_COST).mean);
-    (void)fprintf(stream, "cheapest of those that finished: %s, %s dollars\n",
-                  c->cases[cheapest].name, figure);
+    (void)fprintf(stream, "cheapest of those that finished%s: %s, %s dollars\n",
+                  is_late ? " with the fewest deadlines missed" : "", c->cases[cheapest].name, figure);
 }
 
 static void print_row(const struct crowd *c, FILE *stream, const char *name, uint32_t row,

@@ -117,7 +117,7 @@ enum scene_policy {
 struct scene_case {
     char name[SCENE_NAME_BYTES];
     uint32_t policy;
-    struct pool_event buying; /* BUYING_DEFINED of every class; policy 0: the scene's */
+    struct pool_event buying; /* BUYING_DEFINED of every class; 0: as of the scene */
     uint64_t offer_bits[(SCENE_OFFERS_MAX + 63) / 64], job_bits[(SCENE_JOBS_MAX + 63) / 64];
     bool no_affinity;           /* the pool takes all regions for one; the network does not */
     uint32_t zone;              /* POLICY_ONE_ZONE: which; 0: the cheapest at the start */

@@ -185,6 +185,71 @@ static void jobs_with_a_deadline_are_bought_for_as_the_case_says(void **state)
     assert_int_equal(digests[3], digests[4]); /* the table is how the pool buys anyway */
 }
 
+/* Spot that spikes to 0.9 of on demand now and then, otherwise stays: who bids less than that loses it then,
+ * who bids less than it ever costs gets none, who bids more than it ever costs might as well not bid. */
+static void spot_is_lost_to_its_bid_alone(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "name: t\npool: {buying: {policy: greedy}}\noffers:\n"
+        "  - {name: a, kind: spot, model: A100-40GB, place: aws/east/east-a, stock: 4, on_demand: "
+        "2.8, price: {mean: 0.9, every: 30m, step: 0, spikes: {every: 5h, last: 30m, to: 0.9}}, "
+        "notice: 1m}\n"
+        "  - {name: od, kind: on_demand, model: A100-40GB, place: aws/east/east-a, stock: 8, "
+        "price: 2.8}\n"
+        "jobs:\n  - {name: j, devices: 1, work: 40, count: 2, checkpoint_every: 10m}\n"
+        "cases:\n  - {name: none}\n  - {name: above, buying: {bid: 2.53}}\n"
+        "  - {name: between, buying: {bid: 1.25}}\n  - {name: below, buying: {bid: 0.5}}\n";
+    struct scene *scene = read_scene(text);
+    struct outcome o[4];
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(world_run(scene, &scene->cases[i], 3, NULL, &o[i]));
+    assert_near(o[0].values[0][MEASURE_PREEMPTIONS], 0, 0);
+    assert_int_equal(o[0].digest, o[1].digest);
+    assert_near(o[1].values[0][MEASURE_COST], o[0].values[0][MEASURE_COST], 0);
+    assert_true(o[2].values[0][MEASURE_PREEMPTIONS] >= 4);
+    assert_true(o[2].values[0][MEASURE_SPOT_SHARE] > 0.5);
+    assert_near(o[3].values[0][MEASURE_SPOT_SHARE], 0, 0);
+    for (uint32_t i = 0; i < 4; i++) assert_near(o[i].values[0][MEASURE_UNFINISHED], 0, 0);
+    scene_close(scene);
+}
+
+/* Dearer and in time is cheaper than late. */
+static void a_case_that_is_late_is_not_the_cheapest(void **state)
+{
+    (void)state;
+    static const char text[] = "name: t\n" FLAPS HURRIES
+                               "cases:\n  - {name: late, policy: one_zone}\n"
+                               "  - {name: dear, policy: on_demand}\n  - {name: pool}\n";
+    struct scene *scene = read_scene(text);
+    struct crowd crowd = {.scene = scene,
+                          .cases = scene->cases,
+                          .case_count = 3,
+                          .first_seed = 1,
+                          .seed_count = 2,
+                          .threads = 1};
+    struct error error;
+    char *page;
+    size_t bytes;
+    assert_true(crowd_run(&crowd, &error));
+    assert_true(crowd_estimate(&crowd, 0, 0, MEASURE_COST).mean <
+                crowd_estimate(&crowd, 2, 0, MEASURE_COST).mean);
+    assert_near(crowd_unfinished(&crowd, 0, 0), 0, 0);
+    assert_true(crowd_later(&crowd, 0) > 0);
+    assert_near(crowd_later(&crowd, 1) + crowd_later(&crowd, 2), 0, 0);
+    assert_int_equal(crowd_cheapest(&crowd), 2);
+    FILE *stream = open_memstream(&page, &bytes);
+    assert_non_null(stream);
+    print_table(&crowd, stream);
+    (void)fclose(stream);
+    assert_non_null(strstr(page, "LATE  late: "));
+    assert_null(strstr(page, "LATE  pool"));
+    assert_non_null(strstr(page, "cheapest of those that finished with the fewest deadlines missed: pool"));
+    free(page);
+    crowd_free(&crowd);
+    scene_close(scene);
+}
+
 /* One that cannot be in time is refused by the pool, and counted as missed. */
 static void what_cannot_end_in_time_is_missed(void **state)
 {
@@ -615,6 +680,8 @@ int main(void)
         cmocka_unit_test(the_ledger_of_the_pool_is_what_the_world_bills),
         cmocka_unit_test(all_policies_finish_the_same_work),
         cmocka_unit_test(jobs_with_a_deadline_are_bought_for_as_the_case_says),
+        cmocka_unit_test(spot_is_lost_to_its_bid_alone),
+        cmocka_unit_test(a_case_that_is_late_is_not_the_cheapest),
         cmocka_unit_test(what_cannot_end_in_time_is_missed),
         cmocka_unit_test(a_case_that_did_not_finish_is_not_the_cheapest),
         cmocka_unit_test(the_same_seed_gives_the_same_bytes_with_any_number_of_threads),

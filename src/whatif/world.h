@@ -64,7 +64,8 @@ struct live_node {
     uint32_t offer, phase, next, before; /* of its offer's live ones */
     uint32_t first_worker, held_devices, slow_devices;
     int64_t up_us, notice_us;
-    double paid_before; /* of the offer, when it came up */
+    int64_t bid_usd_micros; /* an hour of it; 0: any price */
+    double paid_before;     /* of the offer, when it came up */
 };
 
 struct live_worker {
@@ -142,6 +143,7 @@ void world_later(struct world *w, int64_t at_us, enum what what, uint32_t index,
 bool feed_open(struct world *w);
 void feed_close(struct world *w);
 void feed_configure(struct world *w); /* models, pools, rates */
+struct pool_event feed_buying(const struct world *w); /* as the case says, else the scene */
 struct pool_event feed_event(enum pool_event_kind kind);
 void feed_tell(struct world *w,
                const struct pool_event *event); /* queued; stepped by feed_settle() */
@@ -155,6 +157,8 @@ void market_paid(struct world *w, uint32_t offer);       /* its sums, up to now 
 bool market_told(const struct world *w, uint32_t offer); /* the policy knows of it */
 uint32_t market_left(const struct world *w,
                      uint32_t offer); /* nodes to be had besides those held */
+/* The price of the offer is above this bid for a node (0: any price). */
+bool market_is_above(const struct world *w, uint32_t offer, int64_t bid_usd_micros);
 
 /* nodes.c */
 void site_ensure(struct world *w, const struct pool_command *command);

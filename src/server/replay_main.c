@@ -222,6 +222,10 @@ static int replay(const struct wanted *wanted)
     char path[PATH_BYTES];
     struct error error;
     struct replay_result result;
+    if (wanted->rerun.policy != NULL && !rerun_knows_policy(wanted->rerun.policy, &error)) {
+        fprintf(stderr, "shoal replay: %s\n", error.text);
+        return 2; /* wrong usage, journal or not */
+    }
     if (snprintf(path, sizeof path, "%s/journal.db", wanted->data) >= (int)sizeof path) {
         fprintf(stderr, "shoal replay: the path of the data folder is too long\n");
         return EXIT_FAILURE;

@@ -70,6 +70,12 @@ static bool read_policy(const char *name, struct rerun_change *change, struct er
                      name);
 }
 
+bool rerun_knows_policy(const char *name, struct error *ret_error)
+{
+    struct rerun_change change;
+    return read_policy(name, &change, ret_error);
+}
+
 static const char *after(const char *text, const char *prefix)
 {
     size_t length = strlen(prefix);

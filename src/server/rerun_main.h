@@ -14,6 +14,8 @@ struct rerun_words {
     bool json;
 };
 
+/* Whether there is such a policy; else the sentence lists those there are. */
+bool rerun_knows_policy(const char *name, struct error *ret_error) WARN_UNUSED;
 /* The exit code. */
 int rerun_main(journal *j, const struct rerun_words *words);
 

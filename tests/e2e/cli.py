@@ -123,6 +123,8 @@ def what_if(shell):
     shell.run("replay", says="0 different")
     shell.run("replay", "--from", "30", says="events 30 to")
     shell.run("replay", "--policy", "cheapest", status=2, says="no policy \"cheapest\"; there are as_recorded")
+    shell.run("replay", "--data", "nowhere", "--policy", "nosuch", status=2,
+              says="no policy \"nosuch\"; there are as_recorded")
     shell.run("replay", "--price", "no.csv", status=1, says="no.csv")
     shell.run("replay", "--price", "spot=2000", status=2, says="above 0 and at most 1000")
     shell.run("replay", "--pool", "good.yaml", status=1, says="good.yaml:")

@@ -11,8 +11,10 @@ vs_slurm.submit.cN     acknowledged submissions/s, N clients; Slurm by its C API
 vs_slurm.queue_mb      memory of the controller with 10,000 jobs queued
 vs_slurm.lost          of 500 acknowledged jobs, those gone after kill -9 at the last acknowledgement
 vs_slurm.restart_ms    start until 10,000 queued jobs are listed again
-vs_slurm.allocations   placements/s: Slurm from the times in its log for 1,000 jobs released at once;
-                       Shoal submissions that are placed before their answer, 16 clients
+vs_slurm.allocations   placements/s from the controller's own times, for 1,000 queued jobs released at
+                       once: Slurm's partition comes UP, the limit of Shoal's tenant is lifted
+vs_slurm.placed        submissions/s that are placed before their answer, 16 clients, while agents start
+                       them; beside Slurm's placements/s, for it answers before it places
 vs_slurm.start_ms      submission until the job's script runs, idle pool, 15 jobs one after another
 """
 import datetime
@@ -233,6 +235,7 @@ def measure_slurm():
             return times if len(times) >= ALLOCATED else None
         times = [datetime.datetime.fromisoformat(t) for t in wait_for("allocations", allocations, 180)]
         got["allocations"] = (len(times) - 1) / (times[-1] - times[0]).total_seconds()
+        got["placed"] = got["allocations"]
     finally:
         slurm.close()
     return got
@@ -259,7 +262,9 @@ CONFIG = """
 providers: [{name: local, driver: local, scenario: market.yaml}]
 limits: {nodes: 1024, jobs: 20000}
 timing: {idle_release: 1h}
+tenants: {crowd: {limits: {workers: %d}}}
 """
+UNLIMITED = 1 << 20
 MARKET = f"""
 seed: 3
 zones:
@@ -270,6 +275,7 @@ offers:
 """
 JOB = """name: job
 kind: batch
+owner: {tenant: crowd}
 needs: {capabilities: [tensor-cores, 40gb-vram]}
 run: {command: [sh, -c, "%s"], dir: /}
 """
@@ -277,7 +283,7 @@ run: {command: [sh, -c, "%s"], dir: /}
 
 class Shoal(Server):
     def __init__(self, stock):
-        super().__init__(CONFIG)
+        super().__init__(CONFIG % UNLIMITED)
         with open(os.path.join(self.dir, "market.yaml"), "w") as file:
             file.write(MARKET % stock)
 
@@ -297,6 +303,34 @@ class Shoal(Server):
         text = self.ask("GET", "/metrics")[1]
         return sum(int(n) for state, n in re.findall(r'^shoal_jobs{state="(\w+)"} (\d+)', text, re.M)
                    if state in states)
+
+    def limit_workers(self, count):
+        """Of the tenant, from now on: read when the server starts."""
+        with open(self.config, "w") as file:
+            file.write(CONFIG % count)
+        self.kill()
+        self.start()
+
+    def decisions(self, after):
+        while rows := self.get(f"/v1/decisions?after={after}&limit=10000")["decisions"]:
+            after = rows[-1]["id"]
+            yield from rows
+
+    def released_at_once(self, count):
+        """Placements/s of so many queued jobs, while others run: from the decision until a client has
+        read the last one, which is journaled by then (so is the end of a restart, and JSON)."""
+        self.limit_workers(1)
+        self.send(count, 16, "exec sleep 600")
+        if self.count("queued") != count:
+            raise SystemExit(f"bench_slurm: {self.count('queued')} jobs wait, not {count}")
+        last = max(row["id"] for row in self.decisions(0))
+        self.limit_workers(UNLIMITED)
+        placed = []
+        while len(placed) < count:
+            for row in self.decisions(last):
+                last = row["id"]
+                placed += [row["t"]] if row["reason"] == "GANG_READY" else []
+        return count / (time.time() - min(placed) / 1e6)
 
     def live(self):
         return self.count("queued", "starting", "running")
@@ -348,9 +382,10 @@ def measure_shoal():
         got["start_ms"] = statistics.median(
             first_line(stamp, lambda: server.send(1, 1, f"date +%s%N >{stamp}"))
             for _ in range(STARTS))
-        got["allocations"] = server.send(ALLOCATED, 16, "exec sleep 600")
+        got["placed"] = server.send(NODES * DEVICES - ALLOCATED, 16, "exec sleep 600")
         if server.count("queued") != 0:
             raise SystemExit("bench_slurm: not every job was placed before its answer")
+        got["allocations"] = server.released_at_once(ALLOCATED)
     finally:
         server.remove()
     return got
@@ -358,7 +393,8 @@ def measure_shoal():
 
 UNITS = {"submit.c1": ("jobs/s", "higher"), "submit.c16": ("jobs/s", "higher"),
          "queue_mb": ("MB", "lower"), "lost": ("jobs", "lower"), "restart_ms": ("ms", "lower"),
-         "allocations": ("placements/s", "higher"), "start_ms": ("ms", "lower")}
+         "allocations": ("placements/s", "higher"), "placed": ("jobs/s", "higher"),
+         "start_ms": ("ms", "lower")}
 
 
 def main():

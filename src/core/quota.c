@@ -38,13 +38,11 @@ void quota_rebuild(pool *p)
             p->quota_borrowers += is_borrower(p, i, kind);
 }
 
-int64_t quota_available(const pool *p, uint32_t account, uint32_t kind)
+int64_t quota_within_line(const pool *p, uint32_t account, uint32_t kind, int64_t at_top_milli)
 {
     uint32_t path[ACCOUNT_LEVELS + 1], depth = 0;
-    const struct account *top = &p->accounts[ACCOUNT_POOL];
-    if (!top->has_quota[kind]) return INT64_MAX;
+    int64_t available = at_top_milli;
     for (uint32_t at = account; at != ACCOUNT_POOL; at = p->accounts[at].parent) path[depth++] = at;
-    int64_t available = top->pool_milli[kind] - top->used_milli[kind];
     while (depth-- > 0) {
         const struct account *a = &p->accounts[path[depth]];
         int64_t lent = a->pool_milli[kind] - kept(a, kind) - drawn(a, kind);
@@ -52,6 +50,13 @@ int64_t quota_available(const pool *p, uint32_t account, uint32_t kind)
         available += positive(kept(a, kind) - a->used_milli[kind]);
     }
     return positive(available);
+}
+
+int64_t quota_available(const pool *p, uint32_t account, uint32_t kind)
+{
+    const struct account *top = &p->accounts[ACCOUNT_POOL];
+    if (!top->has_quota[kind]) return INT64_MAX;
+    return quota_within_line(p, account, kind, top->pool_milli[kind] - top->used_milli[kind]);
 }
 
 int64_t quota_borrowed(const pool *p, uint32_t account, uint32_t kind)

@@ -96,7 +96,8 @@ int64_t quota_victim_rank(const pool *p, uint32_t claimant, uint32_t victim, uin
                           int64_t needed_milli);
 bool quota_is_protected(const pool *p, uint32_t claimant, uint32_t victim, uint32_t kind,
                         int64_t needed_milli);
-/* What an account may hold more of its own: the most of its line; INT64_MAX where nobody has quota. */
+/* What an account may hold more of its own: the most of its line, within the borrow limits below that;
+ * INT64_MAX where nobody has quota. */
 int64_t quota_own_left(const pool *p, uint32_t account, uint32_t kind);
 /* Borrowed quota was asked back: until it is there, and its owner has had his turn, nobody borrows. */
 void quota_reclaimed(pool *p);

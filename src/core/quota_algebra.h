@@ -28,6 +28,9 @@ static inline int64_t drawn(const struct account *a, uint32_t kind)
     return positive(a->used_milli[kind] - kept(a, kind));
 }
 
+/* Of so much above it, what the borrow limits of its line let an account have, with what that keeps. */
+int64_t quota_within_line(const pool *p, uint32_t account, uint32_t kind, int64_t at_top_milli);
+
 /* Dollars set aside for a lease (or, below zero, given back), in all its accounts. */
 void quota_reserve(pool *p, uint32_t lease, int64_t usd_micros);
 /* What its accounts have left of the dollars of a day and a month; INT64_MAX: no limit. */

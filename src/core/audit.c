@@ -21,6 +21,7 @@
 #include "core/plan_buy.h"
 #include "core/plan_preempt.h"
 #include "core/predict.h"
+#include "core/promise.h"
 #include "core/quota.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -124,6 +125,7 @@ static bool starts_without(const pool *p, const struct preemption *plan, uint32_
                            uint32_t job, uint32_t home, bool stays, uint32_t kinds)
 {
     pool *copy = copy_of(p);
+    promise_drop(copy, job); /* its reservation gives way to what is freed for it */
     for (uint32_t l = 0; spared == SLOT_NONE && l < copy->leases_end; l++)
         if (copy->leases[l].state == LEASE_STOPPING && copy->leases[l].job != job)
             end_lease(copy, l);

@@ -266,5 +266,6 @@ bool preempt_best(const pool *p, const struct shape *s, const struct demand *dem
         return true;
     bool by_class = p->classes[s->job_class].may_preempt_mask != 0 && !demand->quota_short;
     if (by_class && find_best(find_within, p, s, demand, missing, only, ret_plan)) return true;
+    if (demand->lifted & OBSTACLE_QUOTA) return false; /* nothing to get back where it does not count */
     return find_best(find_lent, p, s, demand, missing, only, ret_plan);
 }

@@ -178,6 +178,15 @@ static bool mix_least(const pool *p, const struct demand *demand, uint32_t regio
     return false;
 }
 
+/* Nodes that it may yet have. */
+static uint32_t room_for(const pool *p, const struct demand *demand)
+{
+    if (demand->lifted & OBSTACLE_LIMIT) return demand->workers_left;
+    uint32_t room = smaller(lease_room(p), demand->workers_left);
+    if (p->node_count == p->config.limits.nodes_max) return room;
+    return smaller(room, p->config.limits.nodes_max - p->node_count);
+}
+
 static void best_at(const pool *p, const struct demand *demand, uint32_t region_index,
                     uint32_t devices_min, struct mix *ret_mix)
 {
@@ -195,13 +204,10 @@ static void best_at(const pool *p, const struct demand *demand, uint32_t region_
     if (supply_alone(p, demand, region_index, devices_min, &by_device)) *ret_mix = by_device;
     if (ret_mix->device_count >= devices_min) return;
     if (mix_least(p, demand, region_index, devices_min, ret_mix) || !ret_mix->limited) return;
-    if (demand->lifted & OBSTACLE_LIMIT) return;
     /* Small nodes used up the room, or the workers of its account: only those so large that it suffices. */
     struct demand large = *demand;
-    uint32_t room = smaller(lease_room(p), demand->workers_left);
-    if (p->node_count < p->config.limits.nodes_max)
-        room = smaller(room, p->config.limits.nodes_max - p->node_count);
-    if (room == 0) return;
+    uint32_t room = room_for(p, demand);
+    if (room == 0 || room >= devices_min) return;
     large.node_devices_min = (devices_min + room - 1) / room;
     if (large.node_devices_min <= demand->node_devices_min) return;
     supply_mix(p, &large, region_index, SUPPLY_CHEAPEST, &by_device);

@@ -16,8 +16,11 @@ struct table {
     uint32_t column_count, cell_count, cell_capacity;
     struct cell *cells;
     enum term_style row_style; /* of the cells added next, until the row ends */
+    bool wraps; /* see table_wrap() */
     bool failed;
 };
+
+enum { WRAP_MIN = 30, WRAP_INDENT = 4 }; /* columns: a text with less than that begins a line */
 
 struct table *table_open(const struct table_column *columns, uint32_t column_count)
 {
@@ -63,6 +66,11 @@ void table_row_style(struct table *table, enum term_style style)
     if (table != NULL) table->row_style = style;
 }
 
+void table_wrap(struct table *table)
+{
+    if (table != NULL) table->wraps = true;
+}
+
 uint32_t table_rows(const struct table *table)
 {
     return table == NULL ? 0 : table->cell_count / table->column_count;
@@ -95,6 +103,34 @@ static void add_cell(struct text *text, const char *cell, enum table_align align
     text_add(text, "%*s  ", align == TABLE_LEFT ? (int)padding : 0, "");
 }
 
+/* Bytes of the words that fit in so many columns, at least one word. */
+static size_t words_within(const char *cell, uint32_t room)
+{
+    size_t fits = term_bytes_within(cell, room), end = fits;
+    if (cell[fits] == '\0') return fits;
+    while (end > 0 && cell[end] != ' ') end--;
+    return end > 0 ? end : fits;
+}
+
+/* The last cell of a row, in lines below each other, each of `room` columns. */
+static void add_wrapped(struct text *text, const char *cell, uint32_t width, uint32_t room)
+{
+    uint32_t indent = width > room ? width - room : 0;
+    if (room < WRAP_MIN) {
+        indent = WRAP_INDENT;
+        room = width > 2 * WRAP_INDENT ? width - WRAP_INDENT : WRAP_INDENT;
+        text_add(text, "\n%*s", (int)indent, "");
+    }
+    while (true) {
+        size_t bytes = words_within(cell, room);
+        text_add_bytes(text, cell, bytes);
+        cell += bytes;
+        while (*cell == ' ') cell++;
+        if (*cell == '\0') return;
+        text_add(text, "\n%*s", (int)indent, "");
+    }
+}
+
 static uint32_t room_of_last(const struct table *table, const struct term *term,
                              const uint32_t *widths)
 {
@@ -122,8 +158,12 @@ char *table_text(const struct table *table, const struct term *term)
         uint32_t column = i % table->column_count;
         bool has_style = cell->style != TERM_PLAIN;
         if (column == 0 && has_style) text_add(&text, "%s", term_style(term, cell->style));
-        add_cell(&text, cell->text, table->columns[column].align, widths[column], column == last,
-                 column == last ? room : 0);
+        bool wraps = column == last && table->wraps && room > 0 && term_columns(cell->text) > room;
+        if (wraps)
+            add_wrapped(&text, cell->text, term->width, room);
+        else
+            add_cell(&text, cell->text, table->columns[column].align, widths[column],
+                     column == last, column == last ? room : 0);
         if (column < last) continue;
         text_add(&text, "%s\n", has_style ? term_style(term, TERM_PLAIN) : "");
     }

@@ -26,6 +26,8 @@ struct table;
 struct table *table_open(const struct table_column *columns, uint32_t column_count);
 void table_cell(struct table *table, const char *format, ...) PRINTF_LIKE(2, 3);
 void table_row_style(struct table *table, enum term_style style); /* of the row being filled */
+/* On a terminal the last column goes on below itself, by words, instead of being cut. */
+void table_wrap(struct table *table);
 /* The text of the whole table, lines ending in newlines, mem_alloc()ed; NULL: no memory. */
 char *table_text(const struct table *table, const struct term *term);
 bool table_print(const struct table *table, const struct term *term,

@@ -53,6 +53,32 @@ static void cuts_to_the_terminal(void **state)
     table_close(table);
 }
 
+/* By words; below the whole row where little room is left beside it. A word longer than a line is cut. */
+static void wraps_at_the_terminal(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t width;
+        const char *text;
+    } cases[] = {
+        {47, "ä          7  computing the gradient of slot 7\n"},
+        {45, "ä          7  computing the gradient of slot\n              7\n"},
+        {30, "ä          7  \n    computing the gradient of\n    slot 7\n"},
+        {10, "ä          7  \n    comput\n    ing\n    the\n    gradie\n    nt of\n"},
+        {1, "ä          7  \n    comp\n    utin\n    g\n"},
+        {0, "ä          7  computing the gradient of slot 7\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct term term = {.width = cases[i].width};
+        struct table *table = filled();
+        table_wrap(table);
+        char *text = table_text(table, &term);
+        assert_non_null(strstr(text, cases[i].text));
+        mem_free(text);
+        table_close(table);
+    }
+}
+
 static void survives_failing_memory(void **state)
 {
     (void)state;
@@ -171,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(aligns),
         cmocka_unit_test(cuts_to_the_terminal),
+        cmocka_unit_test(wraps_at_the_terminal),
         cmocka_unit_test(survives_failing_memory),
         cmocka_unit_test(measures_what_is_seen),
         cmocka_unit_test(redraws_only_on_a_terminal),

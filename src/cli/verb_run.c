@@ -87,6 +87,7 @@ static bool print_options(const json_t *options, bool has_choice, const struct t
         {"time", TABLE_RIGHT},    {"total", TABLE_RIGHT}, {"made of", TABLE_LEFT},
     };
     struct table *table = table_open(columns, sizeof columns / sizeof columns[0]);
+    table_wrap(table);
     size_t i;
     json_t *option;
     json_array_foreach(options, i, option) add_option(table, option, has_choice && i == 0);

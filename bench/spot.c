@@ -9,11 +9,12 @@
  *            trace is shorter; a setting whose window is longer than the trace has no row.
  * Misses     `--misses`: no rows of costs; one row with all replays and all deadlines missed, and the
  *            end is 1 when there is one.
+ * Beyond     `--beyond warm owned ...` or all: after each set of zones the same starts with each of these
+ *            (spot_beyond.h); one more column, variation, says which (none: without).
  */
 #include "base/mem.h"
 #include "published.h"
-#include "spot_replay.h"
-#include "spot_world.h"
+#include "spot_beyond.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,12 +41,16 @@ static struct published_list starts = {
     .option = "--starts", .word = "N", .meaning = "starts of each setting, or all (default: 40)"};
 static struct published_list misses = {
     .option = "--misses", .meaning = "one row: replays and missed deadlines of all settings"};
+static struct published_list beyond = {.option = "--beyond",
+                                       .word = "NAME",
+                                       .meaning =
+                                           "warm, owned, prices, prices_unseen, together or all"};
 
 static struct published options = {
     .program = "bench/spot",
     .purpose = "Cost of single-node jobs with deadlines on recorded spot zones.",
     .example = "bench/spot --hours 24 --changeovers 12 --zones all --json",
-    .lists = {&policies, &zones, &groups, &hours, &ratios, &changeovers, &starts, &misses},
+    .lists = {&policies, &zones, &groups, &hours, &ratios, &changeovers, &starts, &misses, &beyond},
 };
 
 static const char *const rule_names[] = {[SPOT_GREEDY] = "greedy",
@@ -53,6 +58,7 @@ static const char *const rule_names[] = {[SPOT_GREEDY] = "greedy",
                                          [SPOT_LONGEST] = "longest_up",
                                          [SPOT_SHOAL] = "shoal",
                                          [SPOT_CLAIRVOYANT] = "clairvoyant"};
+static const char all_variations[] = "all";
 enum { RULES = sizeof rule_names / sizeof rule_names[0] };
 
 struct totals {
@@ -100,10 +106,20 @@ static bool place_starts(struct spot_task *task)
     return true;
 }
 
-static void row(struct rows *rows, const struct spot_group *group, const struct spot_set *set,
-                const double *setting, const char *policy, const struct spot_result *result)
+struct stage { /* what the rows of some settings share */
+    struct rows *rows;
+    struct totals *totals;
+    const struct spot_group *group;
+    const struct spot_set *set;
+    enum spot_variation variation;
+    struct spot_field field;
+};
+
+static void row(const struct stage *stage, const double *setting, const char *policy,
+                const struct spot_result *result)
 {
-    rows_text(rows, "zones", set->name);
+    struct rows *rows = stage->rows;
+    rows_text(rows, "zones", stage->set->name);
     rows_real(rows, "job_h", setting[0], 0);
     rows_real(rows, "deadline_ratio", setting[1], 2);
     rows_real(rows, "changeover_min", setting[2], 0);
@@ -111,20 +127,31 @@ static void row(struct rows *rows, const struct spot_group *group, const struct 
     rows_real(rows, "cost_pct", result->cost_pct, 3);
     rows_integer(rows, "missed", (int64_t)result->missed);
     rows_integer(rows, "runs", (int64_t)result->runs);
-    rows_text(rows, "group", group->name);
+    rows_text(rows, "group", stage->group->name);
+    if (beyond.count > 0) rows_text(rows, "variation", spot_variation_names[stage->variation]);
     rows_end(rows);
 }
 
-static void run_setting(struct rows *rows, struct totals *totals, const struct spot_group *group,
-                        const struct spot_set *set, const uint32_t *up, const double *setting)
+static struct spot_task task_of(const struct stage *stage, const double *setting)
 {
-    struct spot_task task = {.up = up,
+    const struct spot_group *group = stage->group;
+    uint32_t changeover = ticks_of(setting[2] * 60, group->step_s);
+    struct spot_task task = {.up = stage->field.up,
+                             .price = stage->field.price,
+                             .is_blind = stage->variation == SPOT_PRICES_UNSEEN,
                              .ticks = group->ticks,
-                             .zone_count = (uint32_t)__builtin_popcount(set->mask),
+                             .zone_count = stage->field.zone_count,
                              .step_s = group->step_s,
                              .work = ticks_of(setting[0] * 3600, group->step_s),
-                             .changeover = ticks_of(setting[2] * 60, group->step_s)};
+                             .changeover = spot_changeover(changeover, stage->variation)};
     task.window = (uint32_t)floor(task.work * setting[1]);
+    task.alone = task.work + changeover;
+    return task;
+}
+
+static void run_setting(const struct stage *stage, const double *setting)
+{
+    struct spot_task task = task_of(stage, setting);
     if (!place_starts(&task)) return;
     for (uint32_t rule = 0; rule < RULES; rule++) {
         if (!published_has(&policies, rule_names[rule])) continue;
@@ -136,26 +163,37 @@ static void run_setting(struct rows *rows, struct totals *totals, const struct s
         }
         struct spot_result result;
         spot_replay(&mine, (enum spot_rule)rule, &result);
-        totals->runs += result.runs;
-        totals->missed += result.missed;
-        if (misses.count == 0) row(rows, group, set, setting, rule_names[rule], &result);
+        stage->totals->runs += result.runs;
+        stage->totals->missed += result.missed;
+        if (misses.count == 0) row(stage, setting, rule_names[rule], &result);
     }
 }
 
-static void run_set(struct rows *rows, struct totals *totals, const struct spot_group *group,
-                    const struct spot_set *set)
+static void run_stage(struct stage *stage)
 {
-    uint32_t *up = spot_set_up(group, set->mask);
+    if (!spot_field_open(&stage->field, stage->group, stage->set->mask, stage->variation)) return;
     for (uint32_t h = 0; h < hours.count; h++) {
         for (uint32_t c = 0; c < changeovers.count; c++) {
             for (uint32_t r = 0; r < ratios.count; r++) {
                 double setting[] = {number(&hours, h, 0.1, 1000), number(&ratios, r, 1.001, 100),
                                     number(&changeovers, c, 0, 1000)};
-                run_setting(rows, totals, group, set, up, setting);
+                run_setting(stage, setting);
             }
         }
     }
-    mem_free(up);
+    spot_field_close(&stage->field);
+}
+
+static void run_set(struct rows *rows, struct totals *totals, const struct spot_group *group,
+                    const struct spot_set *set)
+{
+    bool all = published_has(&beyond, all_variations);
+    for (uint32_t v = 0; v < SPOT_VARIATIONS; v++) {
+        bool is_wanted = published_has(&beyond, spot_variation_names[v]);
+        if (v != SPOT_PLAIN && !all && !is_wanted) continue;
+        struct stage stage = {rows, totals, group, set, (enum spot_variation)v, {0}};
+        run_stage(&stage);
+    }
 }
 
 /* Returns how many sets fitted. */
@@ -186,6 +224,10 @@ int main(int argc, char **argv)
 {
     published_parse(&options, argc, argv);
     published_check(&options, &policies, rule_names, RULES);
+    const char *known[SPOT_VARIATIONS + 1];
+    memcpy(known, spot_variation_names, sizeof spot_variation_names);
+    known[SPOT_VARIATIONS] = all_variations;
+    published_check(&options, &beyond, known, SPOT_VARIATIONS + 1);
     fill_in(&policies, rule_names, RULES);
     fill_in(&hours, (const char *const[]){"24", "48"}, 2);
     fill_in(&ratios, (const char *const[]){"1.08", "1.25", "1.5", "2.0"}, 4);

@@ -39,6 +39,21 @@ data "$good\nb,availability,z2,gpu,1,300,2024-01-01,90" 'a,0,100,1\nb,0,90,0'
 says 0 '"zones": "z1+z2"' --starts 3
 data "$good\nb,availability,z2,gpu,1,600,2024-01-01,90" 'a,0,100,1\nb,0,90,0' # another clock: not together
 says 0 '"zones": "z2"' --starts 3
+prices() { # prices LINES
+    mkdir -p "$SHOAL_DATA/prices"
+    printf "zone,instance_type,t_utc,usd_per_hour\\n$1\\n" >"$SHOAL_DATA/prices/aws_spot_price_history_2019-12_2020-03.csv"
+}
+says 2 'is not known' --beyond nonsense
+says 77 'prices' --starts 3 --beyond prices
+says 0 '"variation": "owned"' --starts 3 --beyond owned
+prices 'z1,gpu,2020-01-01T00:00:00Z,1\nz1,gpu,2020-01-01T05:00:00Z,2'
+says 0 '"variation": "prices_unseen"' --starts 3 --beyond all
+prices 'z1,gpu,2020-01-01 00:00,1'
+says 1 '2020-03.csv:2: t_utc is YYYY' --beyond prices
+prices 'z1,gpu,2020-01-01T05:00:00Z,1\nz1,gpu,2020-01-01T00:00:00Z,2'
+says 1 '2020-03.csv:3: t_utc is before' --beyond prices
+prices 'z1,gpu,2020-01-01T00:00:00Z,0'
+says 1 '2020-03.csv:2: usd_per_hour is 0' --beyond prices
 data "$good" 'a,0,60,1\na,61,39,0'
 says 1 'segments.csv:3: a: step 61 follows step 60: a gap'
 data "$good" 'a,0,60,1\na,40,60,0'

@@ -31,6 +31,15 @@ static void improve(int32_t *to, const int32_t *from, int32_t cost, uint32_t shi
     }
 }
 
+/* What a start on zone z at tick t pays until it is done. */
+static int32_t start_cost(const struct program *p, uint32_t t, uint32_t z)
+{
+    uint32_t cost = 0;
+    for (uint32_t k = 0; k < p->task->changeover; k++)
+        cost += spot_price(p->task, p->start + t + k, z);
+    return (int32_t)cost;
+}
+
 /* The end of the window: done or never. */
 static void fill_end(const struct program *p)
 {
@@ -52,7 +61,7 @@ static void fill(struct program *p, uint32_t t)
     for (uint32_t z = 0; z < task->zone_count; z++) {
         p->steady[z] = up >> z & 1 ? p->steady[z] + 1 : 0;
         if (p->steady[z] >= d && t + d <= task->window)
-            improve(idle, layer(p, t + d, 2 + z), (int32_t)d * SPOT_PRICE, d, n);
+            improve(idle, layer(p, t + d, 2 + z), start_cost(p, t, z), d, n);
     }
     for (uint32_t mode = 1; mode < p->modes; mode++) {
         int32_t *values = layer(p, t, mode);
@@ -60,7 +69,8 @@ static void fill(struct program *p, uint32_t t)
         if (mode == 1)
             improve(values, layer(p, t + 1, 1), SPOT_OD_PRICE, 0, n);
         else if (p->steady[mode - 2] > 0)
-            improve(values, layer(p, t + 1, mode), SPOT_PRICE, 0, n);
+            improve(values, layer(p, t + 1, mode),
+                    (int32_t)spot_price(task, p->start + t, mode - 2), 0, n);
     }
     for (uint32_t late = 0; late < n && late <= t; late++) { /* all work done already */
         if (t - late < task->work) break;

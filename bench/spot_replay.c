@@ -22,6 +22,7 @@ struct replay {
     struct spot_step short_step, long_step;
     struct spot_scratch scratch;
     void *memory;
+    uint64_t least_price, priced_ticks; /* sum of the cheapest zone's price while one was up */
     int64_t cost;
     uint64_t runs, missed;
 };
@@ -65,11 +66,37 @@ static struct spot_choice choose_published(const struct replay *r, const struct 
 
 /* ---- ours ---- */
 
+static bool sees_prices(const struct replay *r)
+{
+    return r->task->price != NULL && !r->task->is_blind;
+}
+
+static struct spot_terms terms_of(const struct replay *r)
+{
+    const struct spot_task *task = r->task;
+    uint64_t price = SPOT_PRICE;
+    if (sees_prices(r) && r->priced_ticks > 0) price = r->least_price / r->priced_ticks;
+    return (struct spot_terms){task->work,       task->window,
+                               task->changeover, (uint32_t)price + (price == 0),
+                               SPOT_OD_PRICE,    SPOT_CELLS};
+}
+
+static void see_prices(struct replay *r, uint32_t up)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t z = 0; z < r->task->zone_count; z++) {
+        uint32_t price = spot_price(r->task, r->tick, z);
+        if ((up >> z & 1) != 0 && price < least) least = price;
+    }
+    if (least == UINT32_MAX) return;
+    r->least_price += least;
+    r->priced_ticks++;
+}
+
 static void learn(struct replay *r)
 {
     const struct spot_task *task = r->task;
-    struct spot_terms terms = {task->work, task->window,  task->changeover,
-                               SPOT_PRICE, SPOT_OD_PRICE, SPOT_CELLS};
+    struct spot_terms terms = terms_of(r);
     uint32_t horizon = HORIZON_S / task->step_s, day = DAY_S / task->step_s;
     if (horizon > SPOT_HORIZON_MAX) horizon = SPOT_HORIZON_MAX;
     spot_classify(&r->life, horizon, &r->classes);
@@ -83,10 +110,28 @@ static void learn(struct replay *r)
                                           : r->tick + day;
 }
 
+/* A zone is left only where a loss right after it would do no harm, as in spot_policy.c. A move burns
+ * slack, which may have to be bought on demand: its changeover counts at both prices. */
+static uint32_t cheapest(const struct replay *r, const struct spot_job *job)
+{
+    const struct spot_task *task = r->task;
+    uint32_t price[SPOT_ZONES_MAX], own = UINT32_MAX, changeover = task->changeover;
+    int64_t slack = (int64_t)job->time_left - job->work_left;
+    if (job->place == SPOT_ON_ZONE) own = job->zone;
+    if (own != UINT32_MAX && slack < 2 * (int64_t)changeover + 2) return own;
+    if (own != UINT32_MAX) changeover += changeover * SPOT_OD_PRICE / SPOT_PRICE;
+    for (uint32_t z = 0; z < task->zone_count; z++)
+        price[z] = (uint32_t)(spot_price(task, r->tick, z) * UINT64_C(1000000) / SPOT_OD_PRICE);
+    return spot_cheapest(&r->classes, r->life.age, price, changeover, own);
+}
+
 static struct spot_choice choose(const struct replay *r, const struct live *live)
 {
     if (r->rule != SPOT_SHOAL) return choose_published(r, live);
-    return spot_choose(&r->table, &r->classes, r->life.age, r->down_ticks, &live->job);
+    struct spot_choice choice =
+        spot_choose(&r->table, &r->classes, r->life.age, r->down_ticks, &live->job);
+    if (choice.place == SPOT_ON_ZONE && sees_prices(r)) choice.zone = cheapest(r, &live->job);
+    return choice;
 }
 
 /* ---- the world ---- */
@@ -103,7 +148,8 @@ static void step_job(struct replay *r, struct live *live)
     job->zone = choice.zone;
     job->time_left--;
     if (job->place == SPOT_IDLE) return;
-    live->cost += job->place == SPOT_ON_ZONE ? SPOT_PRICE : SPOT_OD_PRICE;
+    live->cost += job->place == SPOT_ON_ZONE ? spot_price(r->task, r->tick, job->zone)
+                                             : (uint32_t)SPOT_OD_PRICE;
     if (job->starting_left > 0)
         job->starting_left--;
     else
@@ -135,8 +181,7 @@ static void begin_job(struct replay *r)
 
 static double percent(const struct spot_task *task, int64_t cost, uint64_t runs)
 {
-    return 100.0 * (double)cost /
-           ((double)runs * (double)(task->work + task->changeover) * SPOT_OD_PRICE);
+    return 100.0 * (double)cost / ((double)runs * (double)task->alone * SPOT_OD_PRICE);
 }
 
 static void run(struct replay *r)
@@ -148,6 +193,7 @@ static void run(struct replay *r)
          r->tick++) {
         uint32_t up = task->up[r->tick];
         spot_life_see(&r->life, up);
+        if (sees_prices(r)) see_prices(r, up);
         r->down_ticks = up != 0 ? 0 : r->down_ticks + 1;
         bool is_start = begun < task->starts && r->tick == next;
         if (r->rule == SPOT_SHOAL && (is_start || r->live_count > 0) && r->tick >= r->learn_next)
@@ -177,10 +223,9 @@ void spot_replay(const struct spot_task *task, enum spot_rule rule, struct spot_
         return;
     }
     struct replay *r = published_alloc(1, sizeof *r);
-    struct spot_terms terms = {task->work, task->window,  task->changeover,
-                               SPOT_PRICE, SPOT_OD_PRICE, SPOT_CELLS};
     r->task = task;
     r->rule = rule;
+    struct spot_terms terms = terms_of(r);
     r->live = published_alloc(task->window / task->every + 2, sizeof *r->live);
     if (rule == SPOT_SHOAL) r->memory = published_alloc(1, spot_table_bytes(&terms));
     run(r);

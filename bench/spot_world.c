@@ -74,6 +74,7 @@ static uint32_t group_of(struct reader *r, uint32_t row)
     group->step_s = step_s;
     group->ticks = UINT32_MAX;
     memcpy(group->name, name, sizeof name);
+    snprintf(group->type, sizeof group->type, "%s", text_of(csv, row, "instance_type"));
     return world->group_count++;
 }
 
@@ -199,7 +200,7 @@ static size_t region_length(const char *zone)
     return length;
 }
 
-static uint32_t region_mask(const struct spot_group *group, uint32_t zone)
+uint32_t spot_region(const struct spot_group *group, uint32_t zone)
 {
     uint32_t mask = 0;
     size_t length = region_length(group->zones[zone]);
@@ -220,7 +221,7 @@ uint32_t spot_sets(const struct spot_group *group, struct spot_set *ret_sets)
     uint32_t count = 0;
     if (group->zone_count > 1) name_set(group, mask_of_all(group), &ret_sets[count++]);
     for (uint32_t z = 0; z < group->zone_count; z++) {
-        uint32_t mask = region_mask(group, z);
+        uint32_t mask = spot_region(group, z);
         bool is_first = (mask & ((UINT32_C(1) << z) - 1)) == 0;
         if (is_first && (mask & (mask - 1)) != 0 && mask != mask_of_all(group))
             name_set(group, mask, &ret_sets[count++]);

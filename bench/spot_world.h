@@ -20,7 +20,7 @@
 enum { SPOT_SETS_MAX = 2 * SPOT_ZONES_MAX + 1, SPOT_NAME_MAX = 48, SPOT_SET_NAME_MAX = 1024 };
 
 struct spot_group {
-    char name[4 * SPOT_NAME_MAX];
+    char name[4 * SPOT_NAME_MAX], type[SPOT_NAME_MAX]; /* type: of instances */
     uint32_t step_s, ticks, zone_count;
     char zones[SPOT_ZONES_MAX][SPOT_NAME_MAX];
     uint32_t *up; /* [ticks]: bit z = zone z */
@@ -42,6 +42,8 @@ void spot_world_close(struct spot_world *world);
 uint32_t spot_sets(const struct spot_group *group, struct spot_set *ret_sets);
 /* A set by its name: "all", zones or beginnings of zones joined by '+'. False: none fits. */
 bool spot_set_named(const struct spot_group *group, const char *name, struct spot_set *ret_set);
+/* The zones of the region of this one. */
+uint32_t spot_region(const struct spot_group *group, uint32_t zone);
 /* up[ticks] of these zones alone, numbered in their order; mem_free() it. */
 uint32_t *spot_set_up(const struct spot_group *group, uint32_t mask);
 

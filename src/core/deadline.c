@@ -134,30 +134,16 @@ static enum spot_place by_table(const pool *p, const struct sight *sight,
     return cost < stays.on_demand ? moves.place : SPOT_ON_DEMAND;
 }
 
-/* The zone with the most productive time for its price; of equals the one up longest. */
 static uint32_t best_zone(const pool *p, const struct sight *sight, const struct spot_plan *plan,
                           uint32_t changeover)
 {
-    uint32_t age[SPOT_ZONES_MAX], best = SLOT_NONE, best_age = 0;
-    uint64_t best_part = 0, best_paid = 1;
+    uint32_t age[SPOT_ZONES_MAX], share_ppm[SPOT_ZONES_MAX];
     if (plan == NULL) return SLOT_NONE;
     ages_of(p, plan, sight->zones_up, age);
-    for (uint32_t i = 0; i < plan->zone_count; i++) {
-        if (age[i] == 0) continue;
-        const struct offer *o = &p->offers[p->watch->offer[plan->zone[i]]];
-        uint64_t lives = plan->classes.score[i][spot_age_bucket(age[i])] + 1;
-        uint64_t paid = (lives + (uint64_t)changeover * SPOT_SCORE_ONE) * (o->share_ppm + 1) / 1024;
-        uint64_t part = lives * 1024; /* below 2^31; paid below 2^32 */
-        if (paid == 0) paid = 1;
-        bool equal = best != SLOT_NONE && part * best_paid == best_part * paid;
-        if (best != SLOT_NONE && !equal && part * best_paid < best_part * paid) continue;
-        if (equal && age[i] <= best_age) continue;
-        best = p->watch->offer[plan->zone[i]];
-        best_age = age[i];
-        best_part = part;
-        best_paid = paid;
-    }
-    return best;
+    for (uint32_t i = 0; i < plan->zone_count; i++)
+        share_ppm[i] = p->offers[p->watch->offer[plan->zone[i]]].share_ppm;
+    uint32_t best = spot_cheapest(&plan->classes, age, share_ppm, changeover, UINT32_MAX);
+    return best == UINT32_MAX ? SLOT_NONE : p->watch->offer[plan->zone[best]];
 }
 
 /* ---- the decision ---- */

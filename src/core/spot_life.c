@@ -187,3 +187,25 @@ struct spot_best spot_best_of(const struct spot_classes *classes, const uint32_t
     }
     return result;
 }
+
+uint32_t spot_cheapest(const struct spot_classes *classes, const uint32_t *age,
+                       const uint32_t *price, uint32_t changeover, uint32_t own)
+{
+    uint32_t best = UINT32_MAX;
+    uint64_t best_part = 0, best_paid = 1;
+    for (uint32_t z = 0; z < classes->zone_count; z++) {
+        if (age[z] == 0) continue;
+        uint64_t lives = classes->score[z][spot_age_bucket(age[z])] + 1;
+        uint64_t start = z == own ? 0 : (uint64_t)changeover * SPOT_SCORE_ONE;
+        uint64_t paid = (lives + start) * (price[z] + UINT64_C(1)) / 1024;
+        uint64_t part = lives * 1024; /* below 2^31; paid below 2^32 */
+        if (paid == 0) paid = 1;
+        bool equal = best != UINT32_MAX && part * best_paid == best_part * paid;
+        if (best != UINT32_MAX && !equal && part * best_paid < best_part * paid) continue;
+        if (equal && age[z] <= age[best]) continue;
+        best = z;
+        best_part = part;
+        best_paid = paid;
+    }
+    return best;
+}

@@ -60,5 +60,10 @@ uint32_t spot_class(const struct spot_classes *classes, uint32_t zone, uint32_t 
 /* The best and the second-best zone but `except` (UINT32_MAX = of all). */
 struct spot_best spot_best_of(const struct spot_classes *classes, const uint32_t *age,
                               uint32_t except);
+/* The zone that is up with the most productive time for its price: score per price * (score + changeover);
+ * a start on `own` (UINT32_MAX: none) is behind the job. Of equals the one up longest; UINT32_MAX = none up.
+ * Prices per tick below 2^20 of any unit, changeover in ticks. */
+uint32_t spot_cheapest(const struct spot_classes *classes, const uint32_t *age,
+                       const uint32_t *price, uint32_t changeover, uint32_t own);
 
 #endif

@@ -178,6 +178,28 @@ static void the_best_zone_is_of_the_best_class_and_up_longest(void **state)
     }
 }
 
+static void the_cheapest_zone_is_that_of_most_productive_time_for_its_price(void **state)
+{
+    (void)state;
+    struct spot_classes classes = {.zone_count = 3};
+    for (uint32_t b = 0; b < SPOT_AGES; b++) {
+        classes.score[0][b] = 20 * SPOT_SCORE_ONE;
+        classes.score[1][b] = classes.score[2][b] = 60 * SPOT_SCORE_ONE;
+    }
+    uint32_t age[] = {9, 5, 7}, equal[] = {300000, 300000, 300000};
+    assert_int_equal(spot_cheapest(&classes, age, equal, 10, UINT32_MAX), 2); /* up longer than 1 */
+    assert_int_equal(spot_cheapest(&classes, age, equal, 0, UINT32_MAX), 0); /* no start, no loss */
+    assert_int_equal(spot_cheapest(&classes, age, equal, 10, 0), 0); /* it has begun there */
+    /* 30 ticks paid for 20 against 70 for 60: the short one has to be below 7/9 of the price. */
+    uint32_t dear[] = {230000, 300000, 300000}, dearer[] = {237000, 300000, 300000};
+    assert_int_equal(spot_cheapest(&classes, age, dear, 10, UINT32_MAX), 0);
+    assert_int_equal(spot_cheapest(&classes, age, dearer, 10, UINT32_MAX), 2);
+    uint32_t free_node[] = {0, 300000, 300000};
+    assert_int_equal(spot_cheapest(&classes, age, free_node, 10, 1), 0);
+    age[0] = age[1] = age[2] = 0;
+    assert_int_equal(spot_cheapest(&classes, age, equal, 10, UINT32_MAX), UINT32_MAX);
+}
+
 static uint64_t sum_of(const struct spot_row *row)
 {
     uint64_t sum = 0;
@@ -357,6 +379,7 @@ int main(void)
         cmocka_unit_test(scores_are_expected_lives),
         cmocka_unit_test(classes_are_geometric),
         cmocka_unit_test(the_best_zone_is_of_the_best_class_and_up_longest),
+        cmocka_unit_test(the_cheapest_zone_is_that_of_most_productive_time_for_its_price),
         cmocka_unit_test(rows_are_probabilities),
         cmocka_unit_test(a_regular_zone_is_learned),
         cmocka_unit_test(no_deadline_is_missed_whatever_the_table_says),

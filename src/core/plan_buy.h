@@ -92,7 +92,7 @@ struct supply {
     uint64_t models; /* with offers here that fit */
     uint32_t region_index, order;
     uint32_t sharing; /* nodes with room on opened devices come before idle ones */
-    uint32_t kinds; /* of the walk at hand: the baseline, then the burst, or all at once */
+    uint32_t kinds;   /* of the walk at hand: the baseline, then the burst, or all at once */
     uint32_t buying, offer, node, partial; /* partial: a node with devices to spare, kept in mind */
     uint32_t nodes_left, leases_left;      /* of the pool's limits */
     int64_t too_dear_usd_micros;           /* cheapest node that did not fit the budget; 0 = none */
@@ -120,6 +120,7 @@ struct mix {
     uint32_t region_index, order, device_count, node_count, line_count;
     uint32_t node_devices_min;    /* smaller nodes were left out, or room would have run out */
     uint32_t only_offer;          /* no mix would do, this one alone does; SLOT_NONE = a mix */
+    uint64_t models;              /* larger ones would use up the quota; 0 = all */
     uint32_t devices_most;        /* whoever asks for more does not reach the least; 0 = for all */
     uint32_t baseline_count;      /* devices owned and reserved, */
     uint32_t home_baseline_count; /* and of those where the job was before */
@@ -133,7 +134,7 @@ struct mix {
     int64_t data_usd_micros; /* least that it could not bear; 0 = none */
     uint64_t ncu_milli;
     uint64_t reach_ncu_milli; /* of a demand for NCU: of all there that it may take */
-    uint64_t new_ncu_milli; /* of whole nodes that are to be started */
+    uint64_t new_ncu_milli;   /* of whole nodes that are to be started */
     int64_t usd_micros_per_hour, too_dear_usd_micros;
     int64_t weighed_usd_micros_per_hour; /* with the risk of each offer (risk.h) */
     int64_t
@@ -169,8 +170,10 @@ void supply_mix(const pool *p, const struct demand *demand, uint32_t region_inde
  * none. */
 bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_index,
                   uint32_t devices_min, struct mix *ret_mix);
-/* By NCU, or by device, or whatever is cheapest, or one offer alone, or no more than `devices_min`, if only
- * that reaches it. Of a demand for NCU the cheapest mix that reaches them, or no device (supply_ncu.h). */
+/* The model of these that counts most. */
+uint32_t supply_largest(const pool *p, uint64_t models);
+/* By NCU, or by device, or whatever is cheapest, or one offer alone, or no more than `devices_min`, or that of
+ * smaller models, if only that reaches it. Of a demand for NCU the cheapest mix that reaches them, or no device (supply_ncu.h). */
 void supply_best(const pool *p, const struct demand *demand, uint32_t region_index,
                  uint32_t devices_min, struct mix *ret_mix);
 

@@ -249,6 +249,7 @@ bool plan_grow(pool *p, uint32_t job, struct holding held, struct pool_output *o
         demand.only_offer = mix.only_offer;
         demand.near = mix.near;
         demand.single_node = mix.single_node;
+        if (mix.models != 0) demand.compat_mask = mix.models;
         least = mix.devices_most != 0;
         if (least) demand.devices_left = mix.devices_most;
         order = (enum supply_order)mix.order;

@@ -1,6 +1,7 @@
 #include "core/plan_preempt.h"
 #include "core/class.h"
 #include "core/data.h"
+#include "core/lease.h"
 #include "core/preempt.h"
 #include "core/promise.h"
 #include "core/quota.h"
@@ -31,11 +32,27 @@ uint32_t preempt_coming(const pool *p, const struct demand *demand, uint32_t reg
     return search_is_place(&s, node) ? search_coming(&s, node) : 0;
 }
 
+static uint64_t ncu_at(const pool *p, uint32_t node)
+{
+    return p->models[p->offers[p->nodes[node].offer].model].ncu_milli;
+}
+
+/* What is promised to the job itself gives way to what it gets. */
+static void share_of(const pool *p, const struct shape *s, uint32_t job, uint64_t more_ncu_milli,
+                     struct class_share *ret_share)
+{
+    class_share_of(p, s, more_ncu_milli, ret_share);
+    for (uint32_t at = p->jobs[job].promises.head; at != SLOT_NONE;
+         at = p->promises[at].job_link.next)
+        ret_share->held_ncu_milli -= ncu_at(p, p->promises[at].node) * p->promises[at].device_count;
+}
+
 /* What its class may hold more by right, not only by luck. */
-static uint64_t ncu_left(const pool *p, const struct shape *s, uint64_t more_ncu_milli)
+static uint64_t ncu_left(const pool *p, const struct shape *s, uint32_t job,
+                         uint64_t more_ncu_milli)
 {
     struct class_share share;
-    class_share_of(p, s, more_ncu_milli, &share);
+    share_of(p, s, job, more_ncu_milli, &share);
     return share.reserved_ncu_milli > share.held_ncu_milli
                ? share.reserved_ncu_milli - share.held_ncu_milli
                : 0;
@@ -45,22 +62,6 @@ static bool is_region(const pool *p, const struct shape *s, uint32_t index)
 {
     return (s->region == 0 || s->region == p->regions[index].region) &&
            (s->compat_mask & p->regions[index].model_mask) != 0;
-}
-
-/* The model that counts most, of those in the mask. */
-static uint32_t largest(const pool *p, uint64_t mask)
-{
-    uint32_t best = (uint32_t)__builtin_ctzll(mask);
-    for (uint64_t rest = mask; rest != 0; rest &= rest - 1) {
-        uint32_t model = (uint32_t)__builtin_ctzll(rest);
-        if (p->models[model].ncu_milli > p->models[best].ncu_milli) best = model;
-    }
-    return best;
-}
-
-static uint64_t ncu_at(const pool *p, uint32_t node)
-{
-    return p->models[p->offers[p->nodes[node].offer].model].ncu_milli;
 }
 
 static uint64_t ncu_of_victims(const pool *p, const struct search *s, const struct preemption *plan)
@@ -80,7 +81,7 @@ static uint64_t ncu_of_victims(const pool *p, const struct search *s, const stru
     }
     /* A victim may free more than is needed; and what comes free anyway counts like the largest. */
     if (devices >= plan->need) return sum < most * plan->need ? sum : most * plan->need;
-    uint64_t any = s->p->models[largest(p, s->demand->compat_mask)].ncu_milli;
+    uint64_t any = s->p->models[supply_largest(p, s->demand->compat_mask)].ncu_milli;
     return sum + any * (plan->need - devices);
 }
 
@@ -107,6 +108,63 @@ static void take_quota(const pool *p, const struct mix *mix, struct demand *rest
     }
 }
 
+/* Of one kind, at most what it would take: of supply, of what victims free (of more than it needs the models
+ * that count most), of what comes free anyway. */
+static int64_t quota_taken(const struct search *s, const struct mix *mix,
+                           const struct preemption *plan, uint32_t kind)
+{
+    const pool *p = s->p;
+    int64_t sum = 0, freed = 0, most = 0;
+    uint32_t devices = 0;
+    for (uint32_t i = 0; s->supplied > 0 && i < mix->line_count; i++) {
+        uint32_t model = p->offers[mix->lines[i].offer].model;
+        if (p->quota_kind[model] == kind)
+            sum += demand_quota_of(p, s->demand, model, mix->lines[i].device_count);
+    }
+    for (uint32_t i = 0; i < plan->victim_count; i++) {
+        const struct victim *v = &plan->victims[i];
+        for (uint32_t l = p->jobs[v->job].leases.head; l != SLOT_NONE;
+             l = p->leases[l].job_link.next) {
+            if (v->lease == SLOT_NONE ? !search_is_victim(s, l) : l != v->lease) continue;
+            if (!search_is_place(s, p->leases[l].node)) continue;
+            uint32_t model = p->offers[p->nodes[p->leases[l].node].offer].model;
+            devices += p->leases[l].device_count;
+            if (p->quota_kind[model] != kind) continue;
+            int64_t each = demand_quota_milli(p, s->demand, model);
+            freed += each * p->leases[l].device_count;
+            if (each > most) most = each;
+        }
+    }
+    uint32_t any = supply_largest(p, s->demand->compat_mask);
+    if (devices < plan->need && p->quota_kind[any] == kind)
+        freed += demand_quota_milli(p, s->demand, any) * (plan->need - devices);
+    else if (devices >= plan->need && freed > most * plan->need)
+        freed = most * plan->need;
+    return sum + freed;
+}
+
+/* Once the victims are gone: who keeps some of its quota to itself gives back less than they held. */
+static bool quota_suffices(const struct search *s, const struct mix *mix,
+                           const struct preemption *plan)
+{
+    const pool *p = s->p;
+    for (uint32_t kind = 0; kind < QUOTA_KINDS; kind++) {
+        struct quota_freed freed = {.kind = kind};
+        if (!p->accounts[ACCOUNT_POOL].has_quota[kind]) continue;
+        for (uint32_t i = 0; i < plan->victim_count; i++) {
+            const struct victim *v = &plan->victims[i];
+            for (uint32_t l = p->jobs[v->job].leases.head; l != SLOT_NONE;
+                 l = p->leases[l].job_link.next)
+                if (v->lease == SLOT_NONE ? lease_holds(&p->leases[l]) : l == v->lease)
+                    quota_free(p, &freed, l);
+        }
+        if (quota_taken(s, mix, plan, kind) >
+            quota_available_then(p, &freed, p->jobs[s->demand->job].account))
+            return false;
+    }
+    return true;
+}
+
 /* Beyond what supply gives in that region, victims; all within the models of the demand, and within the
  * share of the class of `s` (NULL: no matter). */
 static bool find_in(const struct search *from, const struct shape *s, const struct demand *asked,
@@ -129,7 +187,7 @@ static bool find_in(const struct search *from, const struct shape *s, const stru
     search.need = missing - had;
     search.bears = missing;
     search.supplied = had;
-    if (s != NULL) search.ncu_left = ncu_left(p, s, mix.new_ncu_milli);
+    if (s != NULL) search.ncu_left = ncu_left(p, s, demand->job, mix.new_ncu_milli);
     bool found = demand->near.spread != TOPOLOGY_ANY
                      ? search_apart(&search, &supplied, (enum supply_order)mix.order, plan)
                  : demand->single_node ? search_node(&search, plan)
@@ -138,6 +196,8 @@ static bool find_in(const struct search *from, const struct shape *s, const stru
     if (demand->workers_left < missing && !demand->single_node &&
         demand->workers_left < mix.node_count + nodes_of(p, plan))
         return false; /* more workers than its account may have */
+    if (search.reclaims && plan->victim_count > 0 && !quota_suffices(&search, &mix, plan))
+        return false;
     uint64_t ncu = demand->single_node ? ncu_at(p, plan->node) * missing
                                        : mix.ncu_milli + ncu_of_victims(p, &search, plan);
     return ncu <= search.ncu_left;
@@ -150,13 +210,13 @@ static bool find_within(const pool *p, const struct shape *s, const struct deman
 {
     struct demand within = *demand;
     bool lifted = (demand->lifted & OBSTACLE_CLASS) != 0;
-    uint64_t left = lifted ? UINT64_MAX : ncu_left(p, s, /* more */ 0);
+    uint64_t left = lifted ? UINT64_MAX : ncu_left(p, s, demand->job, /* more */ 0);
     struct search search = {
         .p = p, .demand = &within, .region_index = region_index, .ncu_left = left};
     within.compat_mask &= p->regions[region_index].model_mask;
     while (within.compat_mask != 0) {
         if (find_in(&search, lifted ? NULL : s, &within, missing, plan)) return true;
-        uint32_t model = largest(p, within.compat_mask);
+        uint32_t model = supply_largest(p, within.compat_mask);
         if ((uint64_t)p->models[model].ncu_milli * missing <= left) return false;
         within.compat_mask &= ~(UINT64_C(1) << model);
     }
@@ -245,9 +305,9 @@ bool preempt_is_above_share(const pool *p, const struct shape *s, const struct d
     if (p->classes[s->job_class].may_preempt_mask == 0 || held_count >= s->devices_min)
         return false;
     if (demand->ncu_left_milli != 0) return false;
-    class_share_of(p, s, /* more */ 0, ret_share);
-    uint64_t most =
-        (uint64_t)p->models[largest(p, s->compat_mask)].ncu_milli * (s->devices_min - held_count);
+    share_of(p, s, demand->job, /* more */ 0, ret_share);
+    uint64_t most = (uint64_t)p->models[supply_largest(p, s->compat_mask)].ncu_milli *
+                    (s->devices_min - held_count);
     if (ret_share->held_ncu_milli + most <= ret_share->reserved_ncu_milli) return false;
     lifted.lifted |= OBSTACLE_CLASS;
     return preempt_best(p, s, &lifted, held_count, home, stays, &plan) && plan.reclaims == 0;
@@ -257,7 +317,7 @@ bool preempt_best(const pool *p, const struct shape *s, const struct demand *dem
                   uint32_t held_count, uint32_t home, bool stays, struct preemption *ret_plan)
 {
     if (held_count >= s->devices_min) return false;
-    if (demand->part_milli < 1000) return false; /* shares wait for shares */
+    if (demand->part_milli < 1000) return false;   /* shares wait for shares */
     if (demand->ncu_left_milli != 0) return false; /* plan_ncu.c */
     if (stays && home == SLOT_NONE) return false;
     uint32_t missing = s->devices_min - held_count, only = stays ? home : SLOT_NONE;
@@ -266,6 +326,7 @@ bool preempt_best(const pool *p, const struct shape *s, const struct demand *dem
         return true;
     bool by_class = p->classes[s->job_class].may_preempt_mask != 0 && !demand->quota_short;
     if (by_class && find_best(find_within, p, s, demand, missing, only, ret_plan)) return true;
-    if (demand->lifted & OBSTACLE_QUOTA) return false; /* nothing to get back where it does not count */
+    if (demand->lifted & OBSTACLE_QUOTA)
+        return false; /* nothing to get back where it does not count */
     return find_best(find_lent, p, s, demand, missing, only, ret_plan);
 }

@@ -38,25 +38,77 @@ void quota_rebuild(pool *p)
             p->quota_borrowers += is_borrower(p, i, kind);
 }
 
-int64_t quota_within_line(const pool *p, uint32_t account, uint32_t kind, int64_t at_top_milli)
+/* Where it is counted what of an account is freed; NULL: there is no more room. */
+static int64_t *freed_at(struct quota_freed *freed, uint32_t account)
+{
+    uint32_t i = 0;
+    while (i < freed->count && freed->accounts[i] != account) i++;
+    if (i == FREED_MAX) return NULL;
+    if (i == freed->count) {
+        freed->accounts[freed->count++] = account;
+        freed->milli[i] = 0;
+    }
+    return &freed->milli[i];
+}
+
+static int64_t used_then(const pool *p, const struct quota_freed *freed, uint32_t account,
+                         uint32_t kind)
+{
+    int64_t used_milli = p->accounts[account].used_milli[kind];
+    for (uint32_t i = 0; freed != NULL && i < freed->count; i++)
+        if (freed->accounts[i] == account) used_milli -= freed->milli[i];
+    return used_milli;
+}
+
+/* As add_used() would take it off. */
+void quota_free(const pool *p, struct quota_freed *freed, uint32_t lease)
+{
+    const struct lease *l = &p->leases[lease];
+    int64_t ncu_milli = l->quota_ncu_milli;
+    if (!l->quota_counted || l->quota_kind != freed->kind) return;
+    for (uint32_t at = p->jobs[l->job].account; at != SLOT_NONE && ncu_milli > 0;
+         at = p->accounts[at].parent) {
+        const struct account *a = &p->accounts[at];
+        int64_t *less = freed_at(freed, at), used = used_then(p, freed, at, freed->kind);
+        if (less == NULL) return;
+        *less += ncu_milli;
+        ncu_milli = drawn_of(a, freed->kind, used) - drawn_of(a, freed->kind, used - ncu_milli);
+    }
+}
+
+int64_t quota_within_line(const pool *p, const struct quota_freed *freed, uint32_t account,
+                          uint32_t kind, int64_t at_top_milli)
 {
     uint32_t path[ACCOUNT_LEVELS + 1], depth = 0;
     int64_t available = at_top_milli;
     for (uint32_t at = account; at != ACCOUNT_POOL; at = p->accounts[at].parent) path[depth++] = at;
     while (depth-- > 0) {
         const struct account *a = &p->accounts[path[depth]];
-        int64_t lent = a->pool_milli[kind] - kept(a, kind) - drawn(a, kind);
+        int64_t used = used_then(p, freed, path[depth], kind);
+        int64_t lent = a->pool_milli[kind] - kept(a, kind) - drawn_of(a, kind, used);
         if (a->borrow_milli[kind] >= 0) available = least(available, lent + a->borrow_milli[kind]);
-        available += positive(kept(a, kind) - a->used_milli[kind]);
+        available += positive(kept(a, kind) - used);
     }
     return positive(available);
 }
 
-int64_t quota_available(const pool *p, uint32_t account, uint32_t kind)
+static int64_t available_then(const pool *p, const struct quota_freed *freed, uint32_t account,
+                              uint32_t kind)
 {
     const struct account *top = &p->accounts[ACCOUNT_POOL];
     if (!top->has_quota[kind]) return INT64_MAX;
-    return quota_within_line(p, account, kind, top->pool_milli[kind] - top->used_milli[kind]);
+    return quota_within_line(p, freed, account, kind,
+                             top->pool_milli[kind] - used_then(p, freed, ACCOUNT_POOL, kind));
+}
+
+int64_t quota_available(const pool *p, uint32_t account, uint32_t kind)
+{
+    return available_then(p, NULL, account, kind);
+}
+
+int64_t quota_available_then(const pool *p, const struct quota_freed *freed, uint32_t account)
+{
+    return available_then(p, freed, account, freed->kind);
 }
 
 int64_t quota_borrowed(const pool *p, uint32_t account, uint32_t kind)

@@ -41,6 +41,13 @@ struct allowance {
     uint32_t workers;
 };
 
+/* What accounts would use less if some leases were over; beyond FREED_MAX accounts it is not counted. */
+enum { FREED_MAX = 128 };
+struct quota_freed {
+    uint32_t kind, count, accounts[FREED_MAX];
+    int64_t milli[FREED_MAX];
+};
+
 void quota_init(pool *p);
 void quota_define(pool *p, const struct pool_event *event, struct pool_output *out);
 void quota_define_model(pool *p, const struct pool_event *event);
@@ -74,6 +81,9 @@ void quota_run(pool *p); /* its timer: a new day */
 /* Milli-NCU that one device of a model counts in quotas. */
 int64_t quota_ncu_milli(const pool *p, uint32_t model);
 int64_t quota_available(const pool *p, uint32_t account, uint32_t kind); /* INT64_MAX: no limit */
+/* And once these leases are over. */
+void quota_free(const pool *p, struct quota_freed *freed, uint32_t lease);
+int64_t quota_available_then(const pool *p, const struct quota_freed *freed, uint32_t account);
 /* Above what is its own: quota or, without one, nothing. */
 int64_t quota_borrowed(const pool *p, uint32_t account, uint32_t kind);
 /* What a job is reckoned to run yet, what a price comes to in that time (rounded up, saturates far above
@@ -103,9 +113,10 @@ int64_t quota_own_left(const pool *p, uint32_t account, uint32_t kind);
 void quota_reclaimed(pool *p);
 /* The most it could ever have, were nothing held by anybody; INT64_MAX where nobody has quota. */
 int64_t quota_ceiling(const pool *p, uint32_t account, uint32_t kind);
-bool quota_may_reclaim(const pool *p, uint32_t account); /* it holds less than its own, others more */
-bool quota_is_owner(const pool *p, uint32_t account);    /* it, or one above it, has quota */
-bool quota_is_defined(const pool *p); /* somebody has any */
+bool quota_may_reclaim(const pool *p,
+                       uint32_t account);             /* it holds less than its own, others more */
+bool quota_is_owner(const pool *p, uint32_t account); /* it, or one above it, has quota */
+bool quota_is_defined(const pool *p);                 /* somebody has any */
 void quota_rebuild(pool *p); /* what follows from the rest, after a snapshot was read */
 /* Kinds (bits) of which the account lacks quota for `ncu_milli` more. */
 uint32_t quota_lacks(const pool *p, uint32_t account, const int64_t ncu_milli[QUOTA_KINDS]);

@@ -2,7 +2,7 @@
 #ifndef SHOAL_CORE_QUOTA_ALGEBRA_H
 #define SHOAL_CORE_QUOTA_ALGEBRA_H
 
-#include "core/state.h"
+#include "core/quota.h"
 
 #define RUN_US_UNKNOWN HOUR_US /* money is set aside for it where a job declares no run time */
 
@@ -23,13 +23,20 @@ static inline int64_t kept(const struct account *a, uint32_t kind)
 }
 
 /* What it takes from its parent's: all beyond what it keeps. */
-static inline int64_t drawn(const struct account *a, uint32_t kind)
+static inline int64_t drawn_of(const struct account *a, uint32_t kind, int64_t used_milli)
 {
-    return positive(a->used_milli[kind] - kept(a, kind));
+    return positive(used_milli - kept(a, kind));
 }
 
-/* Of so much above it, what the borrow limits of its line let an account have, with what that keeps. */
-int64_t quota_within_line(const pool *p, uint32_t account, uint32_t kind, int64_t at_top_milli);
+static inline int64_t drawn(const struct account *a, uint32_t kind)
+{
+    return drawn_of(a, kind, a->used_milli[kind]);
+}
+
+/* Of so much above it, what the borrow limits of its line let an account have, with what that keeps; once
+ * what is freed (NULL: nothing) is there. */
+int64_t quota_within_line(const pool *p, const struct quota_freed *freed, uint32_t account,
+                          uint32_t kind, int64_t at_top_milli);
 
 /* Dollars set aside for a lease (or, below zero, given back), in all its accounts. */
 void quota_reserve(pool *p, uint32_t lease, int64_t usd_micros);

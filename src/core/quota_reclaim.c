@@ -57,7 +57,7 @@ int64_t quota_own_left(const pool *p, uint32_t account, uint32_t kind)
         if (a->total_milli[kind] - a->held_milli[kind] > left)
             left = a->total_milli[kind] - a->held_milli[kind];
     }
-    return least(left, quota_within_line(p, account, kind, left));
+    return least(left, quota_within_line(p, NULL, account, kind, left));
 }
 
 bool quota_may_reclaim(const pool *p, uint32_t account)

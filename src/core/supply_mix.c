@@ -158,14 +158,11 @@ bool supply_alone(const pool *p, const struct demand *demand, uint32_t region_in
     return ret_mix->device_count >= devices_min;
 }
 
-/* Whoever asks for more takes whole large nodes, or the cheap ones first, until a limit leaves too little
- * for its least; the least alone may still be had. */
 static bool mix_least(const pool *p, const struct demand *demand, uint32_t region_index,
                       uint32_t devices_min, struct mix *ret_mix)
 {
     struct demand least = *demand;
     struct mix mix;
-    if (demand->devices_left <= devices_min) return false;
     least.devices_left = devices_min;
     for (uint32_t order = SUPPLY_BY_NCU; order < SUPPLY_ORDER_END; order++) {
         supply_mix(p, &least, region_index, (enum supply_order)order, &mix);
@@ -173,6 +170,33 @@ static bool mix_least(const pool *p, const struct demand *demand, uint32_t regio
         mix.met |= ret_mix->met;
         mix.devices_most = devices_min;
         *ret_mix = mix;
+        return true;
+    }
+    return false;
+}
+
+uint32_t supply_largest(const pool *p, uint64_t models)
+{
+    uint32_t best = (uint32_t)__builtin_ctzll(models);
+    for (uint64_t rest = models; rest != 0; rest &= rest - 1) {
+        uint32_t model = (uint32_t)__builtin_ctzll(rest);
+        if (p->models[model].ncu_milli > p->models[best].ncu_milli) best = model;
+    }
+    return best;
+}
+
+/* What is idle or cheap may use up the quota, or the share of the class, on a few large models: without the
+ * largest of them, and the next, there may be enough. */
+static bool mix_smaller(const pool *p, const struct demand *demand, uint32_t region_index,
+                        uint32_t devices_min, struct mix *ret_mix)
+{
+    struct demand smaller = *demand;
+    if (devices_min < 2 || (ret_mix->met & (OBSTACLE_QUOTA | OBSTACLE_CLASS)) == 0) return false;
+    smaller.compat_mask &= p->regions[region_index].model_mask;
+    while ((smaller.compat_mask & (smaller.compat_mask - 1)) != 0) {
+        smaller.compat_mask &= ~(UINT64_C(1) << supply_largest(p, smaller.compat_mask));
+        if (!mix_least(p, &smaller, region_index, devices_min, ret_mix)) continue;
+        ret_mix->models = smaller.compat_mask;
         return true;
     }
     return false;
@@ -203,7 +227,12 @@ static void best_at(const pool *p, const struct demand *demand, uint32_t region_
     }
     if (supply_alone(p, demand, region_index, devices_min, &by_device)) *ret_mix = by_device;
     if (ret_mix->device_count >= devices_min) return;
-    if (mix_least(p, demand, region_index, devices_min, ret_mix) || !ret_mix->limited) return;
+    /* Whoever asks for more takes whole large nodes, or the cheap ones first, until a limit leaves too little
+     * for its least; the least alone may still be had. */
+    if (demand->devices_left > devices_min &&
+        mix_least(p, demand, region_index, devices_min, ret_mix))
+        return;
+    if (mix_smaller(p, demand, region_index, devices_min, ret_mix) || !ret_mix->limited) return;
     /* Small nodes used up the room, or the workers of its account: only those so large that it suffices. */
     struct demand large = *demand;
     uint32_t room = room_for(p, demand);
@@ -255,7 +284,8 @@ static void draw_together(const pool *p, const struct demand *demand, uint32_t r
     if (near_is_set(&demand->near) || demand->single_node || demand->ever) return;
     struct demand tight = *demand;
     tight.only_offer = mix->only_offer;
-    tight.compat_mask = models_of_size(p, demand->compat_mask, region_index, mix->device_count);
+    if (mix->models != 0) tight.compat_mask = mix->models;
+    tight.compat_mask = models_of_size(p, tight.compat_mask, region_index, mix->device_count);
     if (tight.compat_mask != 0) {
         tight.single_node = 1;
         tight.node_devices_min = mix->device_count;

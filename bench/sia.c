@@ -10,7 +10,8 @@
 enum { NAMES_MAX = 256 };
 
 static const struct sia_policy *const policies[] = {
-    &sia_shoal, &sia_shoal_predicted, &sia_shoal_shared, &sia_sia, &sia_shoal_rigid, &sia_gavel};
+    &sia_shoal, &sia_shoal_predicted, &sia_shoal_shared, &sia_shoal_pool,
+    &sia_sia,   &sia_shoal_rigid,     &sia_gavel};
 enum { POLICIES = sizeof policies / sizeof policies[0] };
 
 static int by_value(const void *a, const void *b)
@@ -127,7 +128,7 @@ int main(int argc, char **argv)
     struct published_list names = {
         .option = "--policy",
         .word = "NAME",
-        .meaning = "shoal, shoal_predicted, shoal_shared, sia, shoal_rigid, gavel"};
+        .meaning = "shoal, shoal_predicted, shoal_shared, shoal_pool, sia, shoal_rigid, gavel"};
     struct published_list copies = {
         .option = "--copies",
         .word = "N",

@@ -1,6 +1,7 @@
 #!/bin/sh
 # sia_check.sh PROGRAM: the simulator of the Sia protocol against what was published (data/sia/published.csv:
-# Gavel on the saturn workloads) within 10 %, and Shoal against Sia in the same simulator.
+# Gavel on the saturn workloads) within 10 %, and Shoal against Sia in the same simulator; and the
+# pool ends every job of these workloads.
 set -eu
 program=$1
 SHOAL_DATA=${SHOAL_DATA:-$(cd "$(dirname "$0")/.." && pwd)/../shared/data}
@@ -8,7 +9,7 @@ export SHOAL_DATA
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT INT TERM
 status=0
-"$program" --trace saturn --policy gavel sia shoal >"$rows" || status=$?
+"$program" --trace saturn --policy gavel sia shoal shoal_pool >"$rows" || status=$?
 [ $status = 0 ] || exit $status # 77: no data
 awk -F, '
     NR == FNR { if ($1 == "saturn") published[$5] = $6; next }
@@ -27,5 +28,7 @@ awk -F, '
         near("sia jct_mean_h", jct["sia"], 0.7) # the paper, one digit
         printf "shoal / sia            %8.3f\n", jct["shoal"] / jct["sia"]
         if (jct["shoal"] >= jct["sia"]) wrong = 1
+        printf "shoal_pool / shoal     %8.3f\n", jct["shoal_pool"] / jct["shoal"]
+        if (jct["shoal_pool"] <= 0) wrong = 1
         exit wrong
     }' "$SHOAL_DATA/sia/published.csv" "$rows"

@@ -8,6 +8,7 @@ extern const struct sia_policy sia_shoal, sia_shoal_predicted, sia_shoal_shared,
     sia_sia;                                    /* sia_elastic.c */
 extern const struct sia_policy sia_shoal_rigid; /* sia_rigid.c */
 extern const struct sia_policy sia_gavel;       /* sia_gavel.c */
+extern const struct sia_policy sia_shoal_pool;  /* sia_pool.c */
 
 /* Fills job->best_rigid[] with the tightest placements of each type; 0 = does not fit one cluster.
  *  */

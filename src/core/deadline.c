@@ -190,15 +190,25 @@ static uint32_t choice_of(pool *p, uint32_t job, const struct sight *sight, uint
     return place == SPOT_ON_DEMAND ? DEADLINE_GUARANTEED : DEADLINE_WAIT;
 }
 
+/* What it could use is watched, as far as no other job needs the places. */
+static struct sight look_and_watch(pool *p, const struct job *j)
+{
+    const struct shape *s = &p->shapes[j->shape];
+    bool stays = j->region_index != SLOT_NONE && plan_works_still(p, j);
+    uint32_t region = stays ? j->region_index : SLOT_NONE;
+    struct sight sight = deadline_look(p, s, deadline_terms(p, j), region);
+    spot_watch_want(p, sight.zones);
+    while (sight.unwatched != SLOT_NONE && spot_watch_admit(p, sight.unwatched))
+        sight = deadline_look(p, s, deadline_terms(p, j), region);
+    return sight;
+}
+
 void deadline_decide(pool *p, uint32_t job, struct pool_output *out)
 {
     struct job *j = &p->jobs[job];
     if (j->deadline_us == 0) return;
-    const struct shape *s = &p->shapes[j->shape];
     say_missed(p, j, out);
-    bool stays = j->region_index != SLOT_NONE && plan_works_still(p, j);
-    struct sight sight =
-        deadline_look(p, s, deadline_terms(p, j), stays ? j->region_index : SLOT_NONE);
+    struct sight sight = look_and_watch(p, j);
     j->changeover_ticks = changeover_of(p, j, &sight);
     uint32_t before = j->choice;
     j->choice = DEADLINE_ANY;

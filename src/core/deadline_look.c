@@ -18,7 +18,11 @@ static void see_spot(const pool *p, uint32_t offer, uint32_t nodes, struct sight
 {
     const struct offer *o = &p->offers[offer];
     uint32_t zone = spot_watch_zone(p, offer);
-    if (zone != SLOT_NONE) sight->zones |= UINT32_C(1) << zone;
+    if (zone != SLOT_NONE)
+        sight->zones |= UINT32_C(1) << zone;
+    else if (sight->unwatched == SLOT_NONE ||
+             deadline_per_device(o) < deadline_per_device(&p->offers[sight->unwatched]))
+        sight->unwatched = offer;
     bool up = offer_stock(p, o) >= nodes && !offer_is_above(o, sight->s->threshold_ppm) &&
               !offer_is_above_bid(o, sight->bid) && o->share_ppm <= THRESHOLD_PPM_NONE;
     if (zone != SLOT_NONE && (p->watch->taken >> zone & 1) != 0) up = false;
@@ -75,6 +79,7 @@ struct sight deadline_look(const pool *p, const struct shape *s, const struct jo
     struct sight sight = {.s = s,
                           .terms = terms,
                           .guaranteed = SLOT_NONE,
+                          .unwatched = SLOT_NONE,
                           .device_max = buying_device_max(p, s),
                           .bid = buying_bid(p, s),
                           .least_spot = -1};

@@ -11,6 +11,7 @@ struct sight {
     uint32_t guaranteed, has_stock; /* the cheapest offer, of those with stock if there are any */
     uint32_t zones;                 /* watched spot offers that it may use at all, */
     uint32_t zones_up;              /* and now */
+    uint32_t unwatched;             /* the cheapest spot offer that it may use and is not; SLOT_NONE */
     bool any_spot;                  /* on sale now, watched or not */
     int64_t device_max, bid, slowest_us; /* device_max, bid: INT64_MAX = none */
     int64_t least_spot;                  /* per device-hour, of those that are up */

@@ -3,7 +3,8 @@
 #include "core/offer.h"
 #include "core/risk.h"
 
-#define DAY_US INT64_C(86400000000)
+#define DAY_US   INT64_C(86400000000)
+#define NEVER_US INT64_C(-1)
 enum {
     DAY_TICKS = DAY_US / SPOT_TICK_US,
     HORIZON_TICKS = 2 * DAY_TICKS,
@@ -30,7 +31,10 @@ void spot_watch_init(pool *p)
     w->tick_count = w->taken = w->reserved = 0;
     spot_life_clear(&w->life, 0);
     w->plan_count = spot_watch_plans(&p->config.limits);
-    for (uint32_t i = 0; i < SPOT_ZONES_MAX; i++) w->offer[i] = 0;
+    for (uint32_t i = 0; i < SPOT_ZONES_MAX; i++) {
+        w->offer[i] = 0;
+        w->wanted_us[i] = NEVER_US;
+    }
     for (uint32_t i = 0; i < SPOT_PLANS_MAX; i++) {
         w->plans[i].terms = (struct spot_terms){0};
         w->plans[i].zones = w->plans[i].learned_ticks = w->plans[i].solved = 0;
@@ -111,6 +115,43 @@ void spot_watch_offer(pool *p, uint32_t offer)
     if (p->offers[offer].capacity != CAPACITY_SPOT || w->life.zone_count == SPOT_ZONES_MAX) return;
     if (w->life.zone_count == 0) w->next_us = p->now_us + SPOT_TICK_US;
     w->offer[w->life.zone_count++] = offer;
+}
+
+void spot_watch_want(pool *p, uint32_t zones)
+{
+    for (uint32_t z = 0; z < p->watch->life.zone_count; z++)
+        if (zones >> z & 1) p->watch->wanted_us[z] = p->now_us;
+}
+
+/* As if it had never been up; tables that knew it are free. */
+static void forget_zone(struct spot_watch *w, uint32_t zone)
+{
+    uint32_t bit = UINT32_C(1) << zone;
+    w->taken &= ~bit;
+    w->life.age[zone] = 0;
+    for (uint32_t bucket = 0; bucket < SPOT_AGES; bucket++)
+        w->life.seen[zone][bucket] = w->life.lost[zone][bucket] = 0;
+    for (uint32_t t = 0; t < w->tick_count; t++) w->history[t] &= ~bit;
+    for (uint32_t i = 0; i < w->plan_count; i++) {
+        struct spot_plan *plan = &w->plans[i];
+        if ((plan->zones & bit) != 0) *plan = (struct spot_plan){.memory = plan->memory};
+    }
+}
+
+bool spot_watch_admit(pool *p, uint32_t offer)
+{
+    struct spot_watch *w = p->watch;
+    uint32_t zone = 0;
+    for (uint32_t z = 1; z < w->life.zone_count; z++)
+        if (w->wanted_us[z] < w->wanted_us[zone]) zone = z;
+    if (w->wanted_us[zone] != NEVER_US && p->now_us - w->wanted_us[zone] < DAY_US) return false;
+    uint32_t before = w->offer[zone];
+    forget_zone(w, zone);
+    w->offer[zone] = offer;
+    w->wanted_us[zone] = p->now_us;
+    risk_weigh(p, before);
+    risk_weigh(p, offer);
+    return true;
 }
 
 uint32_t spot_watch_zone(const pool *p, uint32_t offer)

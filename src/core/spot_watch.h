@@ -1,6 +1,8 @@
 /* What the pool has seen of its spot offers, tick by tick, and the tables that are solved from it.
  *
- * Role       Zones of spot_policy.h are spot offers here: the first SPOT_ZONES_MAX that were told. A
+ * Role       Zones of spot_policy.h are spot offers here: the first SPOT_ZONES_MAX that were told, then
+ *            those that jobs with a deadline could use: such an offer takes the place of the one that
+ *            none could use for longest, if for a day at least. What was seen of that is forgotten. A
  *            zone is up in a tick when a node of it could be had, or is held, for no more than the
  *            same on demand costs; in the tick in which it takes a node it is down.
  * Time       Ticks of SPOT_TICK_US. Between events nothing changes, so the ticks that have passed are
@@ -46,6 +48,7 @@ struct spot_watch {
     uint32_t taken; /* bit = zone: it took a node in this tick */
     uint32_t plan_count, reserved;
     uint32_t offer[SPOT_ZONES_MAX];
+    int64_t wanted_us[SPOT_ZONES_MAX]; /* when a job with a deadline could last use it; -1 = never */
     struct spot_life life; /* since the beginning, not only of the history */
     uint32_t history[SPOT_HISTORY];
     struct spot_plan plans[SPOT_PLANS_MAX];
@@ -60,6 +63,9 @@ uint32_t spot_watch_plans(const struct pool_limits *limits);
 void spot_watch_init(pool *p);
 void spot_watch_tick(pool *p); /* time has gone on, nothing has changed yet */
 void spot_watch_offer(pool *p, uint32_t offer);
+void spot_watch_want(pool *p, uint32_t zones); /* a job with a deadline could use these */
+/* Watches it in the place of one that no job wants. False: all are wanted. */
+bool spot_watch_admit(pool *p, uint32_t offer);
 void spot_watch_taken(pool *p, uint32_t offer);
 uint32_t spot_watch_zone(const pool *p, uint32_t offer); /* SLOT_NONE: it is not watched */
 uint32_t spot_watch_age(const pool *p, uint32_t zone);   /* 0: it took a node in this tick */

@@ -222,6 +222,7 @@ void walk_watch(struct walk *w, pool *p)
     walk_u32(w, &watch->taken);
     for (uint32_t z = 0; z < watch->life.zone_count; z++) {
         walk_index(w, &watch->offer[z], p->offers_end);
+        walk_i64(w, &watch->wanted_us[z]);
         walk_u32(w, &watch->life.age[z]);
         for (uint32_t bucket = 0; bucket < SPOT_AGES; bucket++) {
             walk_u32(w, &watch->life.seen[z][bucket]);

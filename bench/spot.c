@@ -41,10 +41,10 @@ static struct published_list starts = {
     .option = "--starts", .word = "N", .meaning = "starts of each setting, or all (default: 40)"};
 static struct published_list misses = {
     .option = "--misses", .meaning = "one row: replays and missed deadlines of all settings"};
-static struct published_list beyond = {.option = "--beyond",
-                                       .word = "NAME",
-                                       .meaning =
-                                           "warm, owned, prices, prices_unseen, together or all"};
+static struct published_list beyond = {
+    .option = "--beyond",
+    .word = "NAME",
+    .meaning = "warm, owned, several, prices, prices_unseen, together, all"};
 
 static struct published options = {
     .program = "bench/spot",
@@ -139,6 +139,7 @@ static struct spot_task task_of(const struct stage *stage, const double *setting
     struct spot_task task = {.up = stage->field.up,
                              .price = stage->field.price,
                              .is_blind = stage->variation == SPOT_PRICES_UNSEEN,
+                             .is_several = stage->variation == SPOT_SEVERAL,
                              .ticks = group->ticks,
                              .zone_count = stage->field.zone_count,
                              .step_s = group->step_s,
@@ -156,6 +157,7 @@ static void run_setting(const struct stage *stage, const double *setting)
     for (uint32_t rule = 0; rule < RULES; rule++) {
         if (!published_has(&policies, rule_names[rule])) continue;
         if (misses.count > 0 && rule == SPOT_CLAIRVOYANT) continue;
+        if (task.is_several && rule != SPOT_SHOAL) continue;
         struct spot_task mine = task;
         if (rule == SPOT_CLAIRVOYANT && task.every == 1) {
             mine.every = OPTIMUM_EVERY;

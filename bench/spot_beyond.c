@@ -10,12 +10,10 @@ enum { DAY_S = 86400, OWNED_FROM_S = 20 * 3600, OWNED_TO_S = 8 * 3600, WARM_PART
 
 static const int64_t prices_from_s = 1577836800; /* 2020-01-01 */
 
-const char *const spot_variation_names[SPOT_VARIATIONS] = {[SPOT_PLAIN] = "none",
-                                                           [SPOT_WARM] = "warm",
-                                                           [SPOT_OWNED] = "owned",
-                                                           [SPOT_PRICES] = "prices",
-                                                           [SPOT_PRICES_UNSEEN] = "prices_unseen",
-                                                           [SPOT_TOGETHER] = "together"};
+const char *const spot_variation_names[SPOT_VARIATIONS] = {
+    [SPOT_PLAIN] = "none",       [SPOT_WARM] = "warm",     [SPOT_OWNED] = "owned",
+    [SPOT_SEVERAL] = "several",  [SPOT_PRICES] = "prices", [SPOT_PRICES_UNSEEN] = "prices_unseen",
+    [SPOT_TOGETHER] = "together"};
 
 uint32_t spot_changeover(uint32_t whole, enum spot_variation variation)
 {

@@ -5,6 +5,9 @@
  *            owned          one more zone, the first: a node of one's own, free from 20:00 to 08:00 of the
  *                           trace's clock (its first tick is midnight), paid for anyway: price 0. When
  *                           its owners come it is lost like any other. Nobody is told the hours.
+ *            several        ours, as an elastic job, holds a second zone while it is on spot: it costs as
+ *                           much and brings 9 ticks of 10 (the exchange between zones). Who loses the
+ *                           first goes on with the second. Rows of ours alone.
  *            prices         what AWS recorded of the zone and type from 2020-01-01 on, laid on the trace
  *                           from its first tick on: availability and price are of different years, so
  *                           how they depend on each other is not in it. The least price recorded of a
@@ -24,6 +27,7 @@ enum spot_variation {
     SPOT_PLAIN,
     SPOT_WARM,
     SPOT_OWNED,
+    SPOT_SEVERAL,
     SPOT_PRICES,
     SPOT_PRICES_UNSEEN,
     SPOT_TOGETHER,

@@ -6,7 +6,7 @@ enum { LEARN_FIRST = 25, DAY_S = 86400, HORIZON_S = 2 * DAY_S };
 
 struct live { /* a job under way */
     struct spot_job job;
-    uint32_t ends; /* the first tick behind its window */
+    uint32_t second, second_starting_left; /* another zone held besides, UINT32_MAX: none */
     int64_t cost;
 };
 
@@ -136,10 +136,61 @@ static struct spot_choice choose(const struct replay *r, const struct live *live
 
 /* ---- the world ---- */
 
+/* The zone of the job may be lost. A second one that has begun then goes on alone, and slack is kept; one that
+ * has not would burn it. */
+static void lose_zones(const struct replay *r, struct live *live)
+{
+    struct spot_job *job = &live->job;
+    if (live->second != UINT32_MAX && r->life.age[live->second] == 0) live->second = UINT32_MAX;
+    if (job->place != SPOT_ON_ZONE || r->life.age[job->zone] > 0) return;
+    job->place = SPOT_IDLE;
+    if (live->second != UINT32_MAX && live->second_starting_left == 0) {
+        job->place = SPOT_ON_ZONE;
+        job->zone = live->second;
+        job->starting_left = 0;
+    }
+    live->second = UINT32_MAX;
+}
+
+/* The other zone whose ticks, with its start and the exchange, cost less than those to come are expected to. */
+static uint32_t pick_second(const struct replay *r, const struct spot_job *job)
+{
+    struct spot_best other = spot_best_of(&r->classes, r->life.age, job->zone);
+    if (other.zone == UINT32_MAX) return UINT32_MAX;
+    uint32_t age = r->life.age[other.zone],
+             lives = r->classes.score[other.zone][spot_age_bucket(age)] / SPOT_SCORE_ONE;
+    if (lives > job->work_left / 2) lives = job->work_left / 2;
+    uint32_t own = spot_class(&r->classes, job->zone, r->life.age[job->zone]);
+    int64_t slack = (int64_t)job->time_left - job->work_left - job->starting_left;
+    int64_t alone =
+        spot_table_at(&r->table, SPOT_STAY + spot_on(own, other.best), job->work_left, slack);
+    int64_t paid =
+        (int64_t)spot_price(r->task, r->tick, other.zone) * (lives + r->task->changeover);
+    bool pays = paid * SPOT_EXCHANGE * job->work_left < alone * (SPOT_EXCHANGE - 1) * lives;
+    return pays ? other.zone : UINT32_MAX;
+}
+
+/* A second zone is held while the first is. */
+static void step_second(const struct replay *r, struct live *live)
+{
+    struct spot_job *job = &live->job;
+    if (job->place != SPOT_ON_ZONE || live->second == job->zone) live->second = UINT32_MAX;
+    if (job->place == SPOT_ON_ZONE && live->second == UINT32_MAX) {
+        live->second = pick_second(r, job);
+        live->second_starting_left = r->task->changeover;
+    }
+    if (live->second == UINT32_MAX || job->work_left == 0) return;
+    live->cost += spot_price(r->task, r->tick, live->second);
+    if (live->second_starting_left > 0)
+        live->second_starting_left--;
+    else if (r->tick % SPOT_EXCHANGE != 0)
+        job->work_left--;
+}
+
 static void step_job(struct replay *r, struct live *live)
 {
     struct spot_job *job = &live->job;
-    if (job->place == SPOT_ON_ZONE && r->life.age[job->zone] == 0) job->place = SPOT_IDLE;
+    lose_zones(r, live);
     struct spot_choice choice = choose(r, live);
     bool moves =
         choice.place != job->place || (job->place == SPOT_ON_ZONE && choice.zone != job->zone);
@@ -147,7 +198,8 @@ static void step_job(struct replay *r, struct live *live)
     job->place = choice.place;
     job->zone = choice.zone;
     job->time_left--;
-    if (job->place == SPOT_IDLE) return;
+    if (r->task->is_several) step_second(r, live);
+    if (job->place == SPOT_IDLE || job->work_left == 0) return;
     live->cost += job->place == SPOT_ON_ZONE ? spot_price(r->task, r->tick, job->zone)
                                              : (uint32_t)SPOT_OD_PRICE;
     if (job->starting_left > 0)
@@ -176,7 +228,8 @@ static void step(struct replay *r)
 static void begin_job(struct replay *r)
 {
     r->live[r->live_count++] = (struct live){
-        .job = {.work_left = r->task->work, .time_left = r->task->window, .place = SPOT_IDLE}};
+        .job = {.work_left = r->task->work, .time_left = r->task->window, .place = SPOT_IDLE},
+        .second = UINT32_MAX};
 }
 
 static double percent(const struct spot_task *task, int64_t cost, uint64_t runs)

@@ -23,7 +23,7 @@
 
 #include "core/spot_policy.h"
 
-enum { SPOT_PRICE = 918, SPOT_OD_PRICE = 3060 };
+enum { SPOT_PRICE = 918, SPOT_OD_PRICE = 3060, SPOT_EXCHANGE = 10 };
 
 enum spot_rule { SPOT_GREEDY, SPOT_UNIFORM, SPOT_LONGEST, SPOT_SHOAL, SPOT_CLAIRVOYANT };
 
@@ -33,8 +33,9 @@ struct spot_task {
     uint32_t work, window, changeover;
     uint32_t alone; /* ticks paid by the same job on demand alone */
     const uint32_t
-        *price;    /* [ticks][zone_count] of a tick, in 1/3060 of on-demand; NULL: SPOT_PRICE */
-    bool is_blind; /* ours does not look at prices */
+        *price;      /* [ticks][zone_count] of a tick, in 1/3060 of on-demand; NULL: SPOT_PRICE */
+    bool is_blind;   /* ours does not look at prices */
+    bool is_several; /* ours holds a second zone besides, which brings 9 of 10 ticks */
     uint32_t first, every, starts; /* job k starts at first + k * every */
 };
 

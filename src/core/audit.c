@@ -8,8 +8,9 @@
  *            them it does not: nobody goes in vain, nobody too many.
  * Reasons    Of a wait or refusal: with that obstacle taken away, and nothing else, the job starts; or,
  *            where several are in its way, it does not start when all but this one are gone.
- * Not        Waits for devices alone (there, all devices of all offers would be the obstacle), and the
- *            pool's own limits (a copy has no room for more). */
+ *            Of a wait for devices: as things are, it does not start.
+ * Not        Whether devices alone are what such a job lacks (all of all offers would be the obstacle), and
+ *            the pool's own limits (a copy has no room for more). */
 #include "core/act.h"
 #include "core/assert.h"
 #include "core/class.h"
@@ -268,6 +269,7 @@ static bool helps(const pool *p, uint32_t job, enum bar only, enum bar but)
                                          job_holding(copy, job).usd_micros_per_hour);
         demand.job = job;
         demand.order = j->order;
+        if (job_is_bound(j)) plan_stay_in_match(copy, j, &demand);
         demand_limit(copy, &demand, job);
         found = demand.workers_left > 0 && demand_free_of_gates(copy, &demand) &&
                 __real_preempt_best(copy, s, &demand, has, j->region_index, stays, &plan);
@@ -276,9 +278,19 @@ static bool helps(const pool *p, uint32_t job, enum bar only, enum bar but)
     return found;
 }
 
+/* Who waits for devices to begin with has them neither without victims nor with. */
+static void check_stock(const pool *p, uint32_t job)
+{
+    if (held_by(p, job) >= p->jobs[job].devices_min) return; /* more of them */
+    reasons_checked++;
+    if (helps(p, job, /* nothing */ BAR_END, BAR_NONE))
+        fail_with(p, "it waits and could start", p->jobs[job].job_id, REASON_WAIT_CAPACITY);
+}
+
 static void check_reason(const pool *p, uint32_t job, uint32_t reason)
 {
     enum bar bar = bar_of(reason);
+    if (reason == REASON_WAIT_CAPACITY) check_stock(p, job);
     if (bar == BAR_NONE) return;
     reasons_checked++;
     if (helps(p, job, bar, BAR_NONE) || !helps(p, job, BAR_NONE, bar)) return;

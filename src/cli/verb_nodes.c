@@ -93,7 +93,7 @@ static void add_node(struct table *table, const json_t *row)
 static bool nodes_print(const json_t *answer, const struct term *term, struct error *ret_error)
 {
     static const struct table_column columns[] = {
-        {"node", TABLE_RIGHT},  {"model", TABLE_LEFT}, {"zone", TABLE_LEFT}, {"joined", TABLE_LEFT},
+        {"node", TABLE_RIGHT},  {"model", TABLE_LEFT}, {"zone", TABLE_LEFT}, {"topology", TABLE_LEFT},
         {"kind", TABLE_LEFT},   {"state", TABLE_LEFT}, {"up", TABLE_RIGHT},  {"$/h", TABLE_RIGHT},
         {"spent", TABLE_RIGHT}, {"doing", TABLE_LEFT},
     };

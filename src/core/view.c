@@ -218,3 +218,18 @@ uint32_t pool_rates_of(const pool *p, uint64_t job_id, struct rate_view *ret_rat
     }
     return count;
 }
+
+bool pool_buying_read(const pool *p, uint32_t scope, uint32_t index, struct pool_event *ret_event)
+{
+    bool of_pool = scope == BUYING_OF_POOL;
+    if (index >= (of_pool ? p->config.limits.pools_max : JOB_CLASS_END)) return false;
+    const struct buying *rule = of_pool ? &p->pool_buying[index] : &p->class_buying[index];
+    *ret_event = (struct pool_event){.kind = POOL_EVENT_BUYING_DEFINED};
+    ret_event->u.buying_defined.scope = scope;
+    ret_event->u.buying_defined.index = index;
+    ret_event->u.buying_defined.policy = rule->policy;
+    ret_event->u.buying_defined.price_threshold_ppm = rule->price_threshold_ppm;
+    ret_event->u.buying_defined.device_usd_micros_max = rule->device_usd_micros_max;
+    ret_event->u.buying_defined.bid_usd_micros = rule->bid_usd_micros;
+    return true;
+}

@@ -109,6 +109,8 @@ bool pool_lease_at(const pool *p, uint32_t index, struct lease_view *ret_view);
 bool pool_offer_at(const pool *p, uint32_t index, struct offer_view *ret_view);
 bool pool_job_find(const pool *p, uint64_t job_id, struct job_view *ret_view);
 bool pool_node_find(const pool *p, uint64_t node_key, struct node_view *ret_view);
+/* The event that would define the rule of buying (enum buying_scope) as it stands; false: no such pool. */
+bool pool_buying_read(const pool *p, uint32_t scope, uint32_t index, struct pool_event *ret_event);
 void pool_totals_read(const pool *p, struct pool_totals *ret_totals);
 
 #endif

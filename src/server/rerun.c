@@ -61,6 +61,26 @@ static bool take_next(struct run *r)
     return true; /* else: what was due is not any more */
 }
 
+/* Classes have the policy of the change, and pools none of their own; their limits stay. */
+static void set_policy(const struct rerun_change *change, struct pool_event *event)
+{
+    if (change->buying == 0 || event->kind != POOL_EVENT_BUYING_DEFINED) return;
+    event->u.buying_defined.policy =
+        event->u.buying_defined.scope == BUYING_OF_CLASS ? change->buying : 0;
+}
+
+/* What was defined before the stretch begins. */
+static void begin_buying(struct run *r, const struct rerun_change *change)
+{
+    struct pool_event event;
+    for (uint32_t scope = BUYING_OF_CLASS; scope < BUYING_SCOPE_END && change->buying != 0; scope++)
+        for (uint32_t i = 0; pool_buying_read(r->pool, scope, i, &event); i++) {
+            uint32_t was = event.u.buying_defined.policy;
+            set_policy(change, &event);
+            if (event.u.buying_defined.policy != was) step(r, &event, r->facts->from_us);
+        }
+}
+
 static bool open_pool(struct run *r, const struct rerun_change *change, void **ret_memory,
                       struct error *ret_error)
 {
@@ -91,6 +111,7 @@ bool rerun_run(const struct facts *f, const struct rerun_change *change,
         r->world = world_open(f, curves, seed, r->pool);
         ok = r->world != NULL || error_set(ret_error, "out of memory for a modelled world");
     }
+    if (ok) begin_buying(r, change);
     while (ok && !world_failed(r->world) && take_next(r)) {}
     if (ok) {
         struct pool_event last = {.kind = POOL_EVENT_TICK}; /* what has run up is counted */
@@ -258,7 +279,6 @@ static bool is_model_told(const struct array *definitions, uint32_t model)
 static bool is_replaced(const struct rerun_change *change, const struct pool_event *event)
 {
     uint32_t kind = event->kind;
-    if (change->buying != 0 && kind == POOL_EVENT_BUYING_DEFINED) return true;
     if (change->definitions == NULL) return false;
     if (kind == POOL_EVENT_MODEL_DEFINED)
         return is_model_told(change->definitions, event->u.model_defined.model);
@@ -277,26 +297,10 @@ static void plan_event(struct planner *p, const struct fact_event *row)
         plan_prices(p, &event);
     else if (event.kind == POOL_EVENT_JOB_SUBMITTED)
         plan_job(p, &event);
-    else if (!is_replaced(p->change, &event))
+    else if (!is_replaced(p->change, &event)) {
+        set_policy(p->change, &event);
         push(p, &event, 0);
-}
-
-static void push_buying(struct planner *p, uint32_t scope, uint32_t index, uint32_t policy)
-{
-    struct pool_event event = {.kind = POOL_EVENT_BUYING_DEFINED, .now_us = p->facts->from_us};
-    event.u.buying_defined.scope = scope;
-    event.u.buying_defined.index = index;
-    event.u.buying_defined.policy = policy;
-    push(p, &event, 0);
-}
-
-/* Classes have it, and pools none of their own. */
-static void plan_buying(struct planner *p)
-{
-    for (uint32_t i = 0; i < JOB_CLASS_END; i++)
-        push_buying(p, BUYING_OF_CLASS, i, p->change->buying);
-    for (uint32_t i = 0; i < names_end(p->names, ID_POOL); i++)
-        if (names_text(p->names, ID_POOL, i)[0] != '\0') push_buying(p, BUYING_OF_POOL, i, 0);
+    }
 }
 
 /* Prices of the first moment, and definitions in place of the recorded ones. */
@@ -305,9 +309,9 @@ static void plan_beginning(struct planner *p)
     for (uint32_t i = 0; p->change->definitions != NULL && i < p->change->definitions->count; i++) {
         struct pool_event event = *(const struct pool_event *)array_at(p->change->definitions, i);
         event.now_us = p->facts->from_us;
-        if (p->change->buying == 0 || event.kind != POOL_EVENT_BUYING_DEFINED) push(p, &event, 0);
+        set_policy(p->change, &event);
+        push(p, &event, 0);
     }
-    if (p->change->buying != 0) plan_buying(p);
     for (uint32_t i = 0; i < p->facts->offers.count; i++) {
         const struct fact_offer *offer = facts_offer(p->facts, i);
         if (offer == NULL || offer->usd_micros_per_hour == 0) continue;

@@ -19,6 +19,7 @@ enum { JOBS = 12, SEEDS = 8 };
 #define START_US  INT64_C(1700000000000000)
 #define MINUTE_US INT64_C(60000000)
 #define DAY_US    (24 * 60 * MINUTE_US)
+#define DEAREST_USD_MICROS INT64_C(20000000) /* that a device of the class may cost an hour */
 
 struct fixture {
     char dir[TEST_PATH_BYTES], path[TEST_PATH_BYTES];
@@ -137,6 +138,11 @@ static void live_a_day(struct fixture *f)
     model.u.model_defined.ncu_milli = 1000;
     model.u.model_defined.vram_mib = 40960;
     happen(f, model, START_US);
+    struct pool_event buying = {.kind = POOL_EVENT_BUYING_DEFINED};
+    buying.u.buying_defined.scope = BUYING_OF_CLASS;
+    buying.u.buying_defined.index = JOB_CLASS_P2;
+    buying.u.buying_defined.device_usd_micros_max = DEAREST_USD_MICROS;
+    happen(f, buying, START_US);
     happen(f, offer(1, 1000000, CAPACITY_SPOT), START_US);
     happen(f, offer(2, 3000000, CAPACITY_ON_DEMAND), START_US);
     f->world = world_open(&f->truth, f->curves, 5, f->pool);
@@ -334,6 +340,50 @@ static void jobs_that_allow_only_the_forbidden_keep_it(void **state)
     row->event.u.job_submitted.capacity_mask = 0;
 }
 
+/* Another policy is another policy: what a device may cost at most stays as it was recorded. */
+static void a_policy_leaves_the_limits_of_buying_alone(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t policies[] = {0, BUYING_TABLE, BUYING_GREEDY};
+    for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        const struct rerun_change dear = {.buying = policies[i],
+                                          .forbidden_mask = 1U << CAPACITY_SPOT,
+                                          .on_demand_factor = 8}; /* $24 */
+        assert_int_equal(mean(f, &dear, SUM_DONE), 0);
+        const struct rerun_change fair = {.buying = policies[i],
+                                          .forbidden_mask = 1U << CAPACITY_SPOT};
+        assert_int_equal(mean(f, &fair, SUM_DONE), JOBS);
+    }
+}
+
+/* Nor those that another file defines. */
+static void a_policy_leaves_the_limits_of_a_file_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct array definitions;
+    array_init(&definitions, sizeof(struct pool_event));
+    struct pool_event *rule = array_push(&definitions);
+    *rule = (struct pool_event){.kind = POOL_EVENT_BUYING_DEFINED, .version = POOL_CORE_VERSION};
+    rule->u.buying_defined.scope = BUYING_OF_CLASS;
+    rule->u.buying_defined.index = JOB_CLASS_P2;
+    rule->u.buying_defined.device_usd_micros_max = 2000000;
+    const struct rerun_change change = {.definitions = &definitions,
+                                        .buying = BUYING_GREEDY,
+                                        .forbidden_mask = 1U << CAPACITY_SPOT};
+    assert_int_equal(mean(f, &change, SUM_DONE), 0);
+    array_free(&definitions);
+}
+
+static void a_policy_leaves_what_was_defined_before(struct fixture *f)
+{
+    struct rerun_change dear = {.forbidden_mask = 1U << CAPACITY_SPOT, .on_demand_factor = 8};
+    double nothing_new = mean(f, &dear, SUM_DONE);
+    dear.buying = BUYING_GREEDY;
+    assert_true(mean(f, &dear, SUM_DONE) == nothing_new);
+    dear.on_demand_factor = 1;
+    assert_true(mean(f, &dear, SUM_DONE) > nothing_new);
+}
+
 /* The pool of noon, with its nodes and jobs. */
 static void a_stretch_begins_with_what_was_there(void **state)
 {
@@ -350,6 +400,7 @@ static void a_stretch_begins_with_what_was_there(void **state)
     double modelled = mean(f, &as_recorded, SUM_COST);
     assert_true(cost > 0);
     if (fabs(modelled - cost) > 0.1 * cost) fail_msg("modelled %g, recorded %g", modelled, cost);
+    a_policy_leaves_what_was_defined_before(f);
     mem_free(f->learned);
     facts_free(&f->facts);
     f->facts = facts;
@@ -411,6 +462,8 @@ int main(void)
         cmocka_unit_test(a_device_of_another_catalog_is_as_fast_as_it_says),
         cmocka_unit_test(dear_spot_is_left_alone),
         cmocka_unit_test(jobs_that_allow_only_the_forbidden_keep_it),
+        cmocka_unit_test(a_policy_leaves_the_limits_of_buying_alone),
+        cmocka_unit_test(a_policy_leaves_the_limits_of_a_file_alone),
         cmocka_unit_test(a_stretch_begins_with_what_was_there),
         cmocka_unit_test(without_memory_a_sentence),
         cmocka_unit_test(spreads_hold_nine_of_ten),

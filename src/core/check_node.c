@@ -1,6 +1,7 @@
 /* The invariants of nodes: whose devices, instances and shares lie where. */
 #include "core/assert.h"
 #include "core/check_parts.h"
+#include "core/island.h"
 #include "core/node.h"
 #include "core/part.h"
 
@@ -30,6 +31,21 @@ static void check_devices(const pool *p, const struct node *n)
             ASSERT(own->device_mask == UINT32_C(1) << own->device_index);
             shared |= own->device_mask;
         }
+    }
+}
+
+/* Who asked for devices of one group runs on such; an unknown group is one device. */
+static void check_groups(const pool *p, const struct node *n)
+{
+    if (n->groups.form == 0) return;
+    for (uint32_t l = n->leases.head; l != SLOT_NONE; l = p->leases[l].node_link.next) {
+        const struct lease *own = &p->leases[l];
+        if (own->state != LEASE_ACTIVE || own->device_index != SLOT_NONE) continue;
+        uint32_t same = terms_of(p, &p->shapes[p->jobs[own->job].shape])->affinity;
+        if (!island_is_asked(same) || own->device_mask == 0) continue;
+        uint32_t rest = own->device_mask;
+        island_next(&n->groups, same, &rest);
+        ASSERT(rest == 0);
     }
 }
 
@@ -127,6 +143,7 @@ static void check_node(const pool *p, uint32_t slot)
     }
     ASSERT(leased + n->devices_shared + n->devices_free == n->device_count);
     check_devices(p, n);
+    check_groups(p, n);
     check_instances(p, n);
     check_shares(p, n);
     ASSERT((n->state >= NODE_BOOTING && n->state <= NODE_DRAINING) <= (n->offer != SLOT_NONE));

@@ -11,8 +11,10 @@ vs_slurm.submit.cN     acknowledged submissions/s, N clients; Slurm by its C API
 vs_slurm.queue_mb      memory of the controller with 10,000 jobs queued
 vs_slurm.lost          of 500 acknowledged jobs, those gone after kill -9 at the last acknowledgement
 vs_slurm.restart_ms    start until 10,000 queued jobs are listed again
-vs_slurm.allocations   placements/s from the controller's own times, for 1,000 queued jobs released at
-                       once: Slurm's partition comes UP, the limit of Shoal's tenant is lifted
+vs_slurm.allocations   placements/s of 1,000 queued jobs released at once. Slurm: its partition comes UP,
+                       first to last by its log, its nodes starting them meanwhile. Shoal: the limit
+                       of a tenant is lifted, until a client has read the last (journaled) placement;
+                       most agents start theirs after that
 vs_slurm.placed        submissions/s that are placed before their answer, 16 clients, while agents start
                        them; beside Slurm's placements/s, for it answers before it places
 vs_slurm.start_ms      submission until the job's script runs, idle pool, 15 jobs one after another
@@ -325,8 +327,10 @@ class Shoal(Server):
             raise SystemExit(f"bench_slurm: {self.count('queued')} jobs wait, not {count}")
         last = max(row["id"] for row in self.decisions(0))
         self.limit_workers(UNLIMITED)
-        placed = []
+        placed, bound = [], time.monotonic() + 60
         while len(placed) < count:
+            if time.monotonic() > bound:
+                raise SystemExit(f"bench_slurm: only {len(placed)} of {count} jobs were placed")
             for row in self.decisions(last):
                 last = row["id"]
                 placed += [row["t"]] if row["reason"] == "GANG_READY" else []
